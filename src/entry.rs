@@ -1,0 +1,58 @@
+//! What travels from the pending queue through the buckets of a wheel: sixteen plain bytes.
+
+use crate::tick::Tick;
+
+/// A note that says "look at this slot at this tick". It owns nothing: when the timeout it was
+/// written for has been cancelled, fired or moved, the slot tells, and the entry is dropped.
+///
+/// The slot tells by two counters, which together name one filing of one tenant: `seq`, 13 bits,
+/// is part of the slot's state word; `epoch`, 32 bits, counts the turns of `seq`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    /// `due:45 | seq:13 | 0:6`, the layout of the slot's state word with the state masked out.
+    key: u64,
+    slot: u32,
+    epoch: u32,
+}
+
+impl Entry {
+    const DUE_SHIFT: u32 = 64 - Tick::BITS;
+    const SEQ_SHIFT: u32 = 6;
+    const SEQ_MASK: u64 = (1 << Self::SEQ_BITS) - 1;
+    /// The number of bits of `seq`.
+    pub(crate) const SEQ_BITS: u32 = Self::DUE_SHIFT - Self::SEQ_SHIFT;
+
+    /// An entry for `slot`, filed at `due`.
+    #[inline]
+    pub(crate) fn new(due: Tick, seq: u16, slot: u32, epoch: u32) -> Entry {
+        let key = due.0 << Self::DUE_SHIFT | u64::from(seq) << Self::SEQ_SHIFT;
+        Entry { key, slot, epoch }
+    }
+
+    /// The tick at which the slot is to be looked at.
+    #[inline]
+    pub(crate) fn due(self) -> Tick {
+        Tick(self.key >> Self::DUE_SHIFT)
+    }
+
+    #[inline]
+    pub(crate) fn seq(self) -> u16 {
+        (self.key >> Self::SEQ_SHIFT & Self::SEQ_MASK) as u16
+    }
+
+    #[inline]
+    pub(crate) fn slot(self) -> u32 {
+        self.slot
+    }
+
+    #[inline]
+    pub(crate) fn epoch(self) -> u32 {
+        self.epoch
+    }
+
+    /// The same filing, to be looked at on another tick.
+    #[inline]
+    pub(crate) fn at(self, due: Tick) -> Entry {
+        Entry::new(due, self.seq(), self.slot, self.epoch)
+    }
+}

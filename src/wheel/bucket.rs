@@ -1,0 +1,210 @@
+//! A bucket: entries in the order of filing, in a plain vector.
+//!
+//! # Sweeping a bucket in steps
+//!
+//! A bucket may hold a million entries, a step of a sweep looks at a few thousand. Between two
+//! steps the bucket that is being swept looks like this, with `kept` = 2 and `seen` = 5:
+//!
+//! ```text
+//! [ alive, alive, (gap), (gap), (gap), unseen, unseen, … ]
+//!                 ^ kept               ^ seen
+//! ```
+//!
+//! New entries are pushed behind the unseen ones as always. The gap is closed when the sweep
+//! reaches the end of the bucket, or when the bucket's time comes before that. Where the sweep
+//! stands ([`Progress`]) is kept by the wheel, since only one bucket at a time is being swept.
+
+use crate::entry::Entry;
+use crate::tick::Tick;
+use std::mem;
+
+/// Up to this many entries, 1 KiB, a buffer that is too large is not worth a reallocation.
+pub(super) const SMALL: usize = 64;
+
+/// Entries in the order of filing.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    entries: Vec<Entry>,
+    /// The first boundary at which this bucket has work. Means nothing while it is empty.
+    pub(super) boundary: Tick,
+}
+
+/// How far a sweep has come in a bucket, see the head of the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    kept: usize,
+    seen: usize,
+}
+
+/// What one step of a sweep has done in one bucket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) looked: usize,
+    pub(super) removed: usize,
+    /// The end of the bucket was reached.
+    pub(super) finished: bool,
+}
+
+impl Bucket {
+    pub(super) const EMPTY: Bucket = Bucket {
+        entries: Vec::new(),
+        boundary: Tick::NEVER,
+    };
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.entries.push(entry);
+    }
+
+    /// Makes room for the first entries of an empty bucket.
+    pub(super) fn reserve(&mut self, entries: usize) {
+        self.entries.reserve_exact(entries);
+    }
+
+    /// Gives the buffer of an empty bucket back.
+    pub(super) fn release(&mut self) {
+        debug_assert!(self.is_empty(), "releasing a bucket that has entries");
+        self.entries = Vec::new();
+    }
+
+    /// Bytes of the buffer.
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+    }
+
+    /// The earliest due tick in here; `None` when empty. Looks at every entry.
+    pub(super) fn earliest_due(&self) -> Option<Tick> {
+        self.entries.iter().map(|entry| entry.due()).min()
+    }
+
+    /// Moves the entries that `is_due` names behind those in `due`, keeping the order of both
+    /// them and the others. Returns the earliest due tick of those that stayed, if any did.
+    pub(super) fn take_due(
+        &mut self,
+        progress: &mut Progress,
+        is_due: impl Fn(Entry) -> bool,
+        due: &mut Vec<Entry>,
+    ) -> Option<Tick> {
+        self.close_gap(progress);
+        if self.entries.iter().all(|&entry| is_due(entry)) {
+            self.take_all(progress, due);
+            return None;
+        }
+        let seen = &self.entries[..progress.seen];
+        let seen_and_kept = seen.iter().filter(|&&entry| !is_due(entry)).count();
+        *progress = Progress {
+            kept: seen_and_kept,
+            seen: seen_and_kept,
+        };
+        let earliest = self.split_off_due(is_due, due);
+        self.give_slack_back();
+        Some(earliest)
+    }
+
+    /// The part of [`Bucket::take_due`] that meets every entry of a bucket with some to keep. One
+    /// plain loop: `retain` and a second pass for the minimum take half as long again.
+    fn split_off_due(&mut self, is_due: impl Fn(Entry) -> bool, due: &mut Vec<Entry>) -> Tick {
+        let mut kept = 0;
+        let mut earliest = Tick::NEVER;
+        for index in 0..self.entries.len() {
+            let entry = self.entries[index];
+            if is_due(entry) {
+                due.push(entry);
+            } else {
+                self.entries[kept] = entry;
+                kept += 1;
+                earliest = earliest.min(entry.due());
+            }
+        }
+        self.entries.truncate(kept);
+        earliest
+    }
+
+    /// Moves all entries behind those in `due`.
+    pub(super) fn take_all(&mut self, progress: &mut Progress, due: &mut Vec<Entry>) {
+        self.close_gap(progress);
+        *progress = Progress::default();
+        if due.is_empty() {
+            // The common case moves no entry, however many there are.
+            mem::swap(due, &mut self.entries);
+        } else {
+            due.append(&mut self.entries);
+        }
+    }
+
+    /// Looks at up to `limit` entries from where `progress` stands and removes the dead ones.
+    pub(super) fn sweep(
+        &mut self,
+        progress: &mut Progress,
+        limit: usize,
+        is_dead: &mut dyn FnMut(Entry) -> bool,
+    ) -> Step {
+        let Progress { mut kept, seen } = *progress;
+        let end = self.entries.len().min(seen.saturating_add(limit));
+        for index in seen..end {
+            let entry = self.entries[index];
+            if !is_dead(entry) {
+                self.entries[kept] = entry;
+                kept += 1;
+            }
+        }
+        let looked = end - seen;
+        let removed = looked - (kept - progress.kept);
+        *progress = Progress { kept, seen: end };
+        Step {
+            looked,
+            removed,
+            finished: end == self.entries.len(),
+        }
+    }
+
+    /// Ends the sweep of this bucket. Returns whether it has removed anything.
+    pub(super) fn finish_sweep(&mut self, progress: &mut Progress) -> bool {
+        let removed = progress.kept < progress.seen;
+        self.close_gap(progress);
+        *progress = Progress::default();
+        self.give_slack_back();
+        removed
+    }
+
+    fn close_gap(&mut self, progress: &mut Progress) {
+        self.entries.drain(progress.kept..progress.seen);
+        progress.seen = progress.kept;
+    }
+
+    fn give_slack_back(&mut self) {
+        let (len, capacity) = (self.entries.len(), self.entries.capacity());
+        if capacity > SMALL && len < capacity / 4 {
+            // Twice the length, so that the next few entries need no reallocation.
+            self.entries.shrink_to(len * 2);
+        }
+    }
+}
+
+#[cfg(test)]
+impl Bucket {
+    /// The entries, without the gap that a sweep may have left.
+    pub(super) fn alive(&self, progress: Progress) -> Vec<Entry> {
+        let (kept, unseen) = (
+            &self.entries[..progress.kept],
+            &self.entries[progress.seen..],
+        );
+        [kept, unseen].concat()
+    }
+}
+
+#[cfg(test)]
+impl Progress {
+    pub(super) fn has_gap(self) -> bool {
+        self.kept < self.seen
+    }
+}

@@ -1,0 +1,382 @@
+//! The hierarchical wheel, after Kafka's `TimingWheel`: levels of buckets, each coarser than the
+//! one below, and one queue of the buckets that have entries.
+//!
+//! Level 1 has buckets of one tick; a bucket of level k + 1 is as long as all of level k. An entry
+//! lies on the lowest level whose span still reaches it, in bucket (due / tick of the level) mod
+//! `wheel_size`. When time comes to the *start* of a bucket on a higher level, its entries are
+//! filed again, further down: the cascade. It cannot wait longer, for the first of them may be due
+//! at that very boundary; and it need not be earlier.
+//!
+//! With `wheel_size` 20 levels span 20, 400, 8 000, … ticks. Filed at 0, an entry due at 450 goes
+//!
+//! | at  | to                                             | because            |
+//! |-----|------------------------------------------------|--------------------|
+//! | 0   | level 3, bucket 450 / 400 = 1: [400, 800)      | 450 ≥ 0 + 400      |
+//! | 400 | level 2, bucket 450 / 20 mod 20 = 2: [440, 460)| 450 ≥ 400 + 20     |
+//! | 440 | level 1, bucket 450 mod 20 = 10: [450, 451)    | 450 < 440 + 20     |
+//! | 450 | the caller                                     | it is due          |
+//!
+//! Two rules keep a bucket's meaning single. An entry goes to level k + 1 only if it is out of
+//! reach for level k, so its bucket starts after `now`; and a level reaches less than one
+//! revolution beyond its clock, so of all the stretches of time that share a bucket only one is in
+//! use. That is why an item of the queue needs no more than the start and the level: the bucket
+//! follows, and so does whether the item is still of use.
+//!
+//! A sweep may empty a bucket whose item is in the midst of the queue. The item stays, is known by
+//! its empty bucket when it comes to the head, and is discarded; a bucket that is emptied and
+//! filled again gets a second item, and the one that comes second is discarded. When half of the
+//! queue may be such leftovers, it is cleared of them.
+
+use super::bucket::{Progress, Step};
+use super::row::Row;
+use super::{Wheel, WheelCounters};
+use crate::entry::Entry;
+use crate::tick::Tick;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::mem;
+
+#[cfg(test)]
+mod check;
+
+/// See the head of the module.
+#[derive(Debug)]
+pub(crate) struct HierarchicalWheel {
+    wheel_size: usize,
+    now: Tick,
+    len: usize,
+    /// Level 1 first. A level is added when a due tick first needs it.
+    levels: Vec<Level>,
+    /// The buckets that have entries, by their start.
+    queue: BinaryHeap<Queued>,
+    /// How many buckets sweeps have emptied since the queue was last cleared of leftovers.
+    emptied: usize,
+    sweeping: Sweeping,
+    counters: WheelCounters,
+}
+
+#[derive(Debug)]
+struct Level {
+    /// How long a bucket is, in ticks of level 1.
+    tick: u64,
+    /// How long all buckets are together; saturates.
+    span: u64,
+    /// `now`, rounded down to a whole `tick`.
+    clock: Tick,
+    buckets: Row,
+}
+
+/// A bucket in the queue. The greatest comes first: the earliest start and, among those, the
+/// highest level, so that what cascades to a boundary is filed before the boundary is handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Queued {
+    start: Reverse<Tick>,
+    /// Index into `levels`.
+    level: usize,
+}
+
+/// Where the sweep stands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sweeping {
+    place: Place,
+    progress: Progress,
+}
+
+/// A bucket by its level (an index into `levels`) and its number there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    level: usize,
+    bucket: usize,
+}
+
+impl Level {
+    fn new(tick: u64, wheel_size: usize, now: Tick) -> Level {
+        let span = tick.saturating_mul(wheel_size as u64);
+        let mut level = Level {
+            tick,
+            span,
+            clock: Tick::ZERO,
+            buckets: Row::new(wheel_size),
+        };
+        level.clock = level.round_down(now);
+        level
+    }
+
+    #[inline]
+    fn reaches(&self, boundary: Tick) -> bool {
+        boundary.0 < self.clock.0.saturating_add(self.span)
+    }
+
+    fn round_down(&self, tick: Tick) -> Tick {
+        Tick(tick.0 - tick.0 % self.tick)
+    }
+}
+
+impl HierarchicalWheel {
+    /// A queue of so few is not worth clearing or shrinking.
+    const FEW: usize = 64;
+
+    /// An empty wheel with one level.
+    ///
+    /// # Panics
+    ///
+    /// If `wheel_size` is less than 2.
+    pub(crate) fn new(wheel_size: usize) -> HierarchicalWheel {
+        assert!(
+            wheel_size >= 2,
+            "a wheel size of {wheel_size} is less than 2"
+        );
+        HierarchicalWheel {
+            wheel_size,
+            now: Tick::ZERO,
+            len: 0,
+            levels: vec![Level::new(1, wheel_size, Tick::ZERO)],
+            queue: BinaryHeap::new(),
+            emptied: 0,
+            sweeping: Sweeping::default(),
+            counters: WheelCounters::default(),
+        }
+    }
+
+    /// Files `entry` under `boundary`, which lies after `now`.
+    #[inline]
+    fn file(&mut self, entry: Entry, boundary: Tick) {
+        let lowest = self.levels.iter().position(|level| level.reaches(boundary));
+        let index = lowest.unwrap_or_else(|| self.add_levels(boundary));
+        let level = &mut self.levels[index];
+        let number = boundary.0 / level.tick;
+        let bucket = level
+            .buckets
+            .open((number % self.wheel_size as u64) as usize);
+        if bucket.is_empty() {
+            bucket.boundary = Tick(number * level.tick);
+            self.queue.push(Queued {
+                start: Reverse(bucket.boundary),
+                level: index,
+            });
+        }
+        bucket.push(entry);
+    }
+
+    /// Adds levels until one reaches `boundary`, and returns its index.
+    #[cold]
+    fn add_levels(&mut self, boundary: Tick) -> usize {
+        loop {
+            let highest = self.levels.len() - 1;
+            if self.levels[highest].reaches(boundary) {
+                return highest;
+            }
+            let tick = self.levels[highest].span;
+            self.levels
+                .push(Level::new(tick, self.wheel_size, self.now));
+        }
+    }
+
+    fn move_clocks(&mut self) {
+        for level in &mut self.levels {
+            let clock = level.round_down(self.now);
+            if clock == level.clock {
+                // The levels above have coarser clocks: they stand still, too.
+                return;
+            }
+            level.clock = clock;
+        }
+    }
+
+    fn place_of(&self, queued: Queued) -> Place {
+        let level = &self.levels[queued.level];
+        let number = queued.start.0.0 / level.tick;
+        Place {
+            level: queued.level,
+            bucket: (number % self.wheel_size as u64) as usize,
+        }
+    }
+
+    /// Takes the first bucket out of the queue if it starts by `now`.
+    fn next_started(&mut self) -> Option<Place> {
+        let head = self.queue.peek_mut()?;
+        if head.start.0 > self.now {
+            return None;
+        }
+        let queued = PeekMut::pop(head);
+        Some(self.place_of(queued))
+    }
+
+    /// Hands out the bucket at `place`, or cascades it.
+    fn expire(&mut self, place: Place, due: &mut Vec<Entry>) {
+        let row = &mut self.levels[place.level].buckets;
+        let Some(bucket) = row.occupied_mut(place.bucket) else {
+            return;
+        };
+        let mut elsewhere = Progress::default();
+        let progress = if self.sweeping.place == place {
+            &mut self.sweeping.progress
+        } else {
+            &mut elsewhere
+        };
+        self.counters.bucket_visits += 1;
+        if place.level == 0 {
+            let before = due.len();
+            bucket.take_all(progress, due);
+            row.close(place.bucket);
+            row.expect(due.len() - before);
+            self.len -= due.len() - before;
+        } else {
+            let mut entries = Vec::new();
+            bucket.take_all(progress, &mut entries);
+            row.close(place.bucket);
+            row.expect(entries.len());
+            self.cascade(&entries, due);
+        }
+    }
+
+    fn cascade(&mut self, entries: &[Entry], due: &mut Vec<Entry>) {
+        for &entry in entries {
+            if entry.due() <= self.now {
+                due.push(entry);
+                self.len -= 1;
+            } else {
+                self.file(entry, entry.due());
+                self.counters.cascaded += 1;
+            }
+        }
+    }
+
+    /// Whether the bucket has been emptied since, or was taken out by an equal item.
+    fn is_left_over(&self, queued: Queued) -> bool {
+        let place = self.place_of(queued);
+        self.levels[place.level]
+            .buckets
+            .occupied(place.bucket)
+            .is_none()
+    }
+
+    /// Makes sure that the head of the queue is a bucket with entries, and that leftovers and unused
+    /// memory are at most a constant factor of what is in use.
+    fn tidy_queue(&mut self) {
+        while self
+            .queue
+            .peek()
+            .is_some_and(|&head| self.is_left_over(head))
+        {
+            self.queue.pop();
+        }
+        if self.emptied > Self::FEW.max(self.queue.len() / 2) {
+            self.emptied = 0;
+            let mut queue = mem::take(&mut self.queue).into_vec();
+            queue.retain(|&queued| !self.is_left_over(queued));
+            queue.sort_unstable();
+            queue.dedup();
+            self.queue = queue.into();
+        }
+        if self.queue.capacity() > Self::FEW && self.queue.len() < self.queue.capacity() / 4 {
+            self.queue.shrink_to(self.queue.len() * 2);
+        }
+    }
+
+    /// The first bucket from `place` on that has entries, in its level or above.
+    fn next_occupied(&self, place: Place) -> Option<Place> {
+        let mut from = place.bucket;
+        for level in place.level..self.levels.len() {
+            if let Some(bucket) = self.levels[level].buckets.next_occupied(from) {
+                return Some(Place { level, bucket });
+            }
+            from = 0;
+        }
+        None
+    }
+
+    /// One step of the sweep, within one bucket.
+    fn sweep_one(&mut self, limit: usize, is_dead: &mut dyn FnMut(Entry) -> bool) -> usize {
+        let from = self.sweeping.place;
+        let next = self
+            .next_occupied(from)
+            .or_else(|| self.next_occupied(Place::default()));
+        let Some(place) = next else { return 0 };
+        if place != from {
+            self.sweeping = Sweeping {
+                place,
+                progress: Progress::default(),
+            };
+        }
+        let row = &mut self.levels[place.level].buckets;
+        let Some(bucket) = row.occupied_mut(place.bucket) else {
+            return 0;
+        };
+        let progress = &mut self.sweeping.progress;
+        let Step {
+            looked,
+            removed,
+            finished,
+        } = bucket.sweep(progress, limit, is_dead);
+        self.len -= removed;
+        if finished {
+            bucket.finish_sweep(progress);
+            if bucket.is_empty() {
+                row.close(place.bucket);
+                self.emptied += 1;
+            }
+            self.sweeping.place.bucket += 1;
+        }
+        looked
+    }
+}
+
+impl Wheel for HierarchicalWheel {
+    #[inline]
+    fn now(&self) -> Tick {
+        self.now
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn insert(&mut self, entry: Entry) {
+        debug_assert!(entry.due() < Tick::NEVER);
+        self.file(entry, entry.due().max(self.now.next()));
+        self.len += 1;
+    }
+
+    #[inline]
+    fn next_work(&self) -> Option<Tick> {
+        self.queue.peek().map(|head| head.start.0)
+    }
+
+    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>) {
+        debug_assert!(self.now < to);
+        debug_assert!(self.next_work().is_none_or(|work| to <= work));
+        self.now = to;
+        self.move_clocks();
+        while let Some(place) = self.next_started() {
+            self.expire(place, due);
+        }
+        self.tidy_queue();
+    }
+
+    fn sweep(&mut self, limit: usize, is_dead: &mut dyn FnMut(Entry) -> bool) -> usize {
+        // No more than once round.
+        let limit = limit.clamp(1, self.len.max(1));
+        let mut looked = 0;
+        while looked < limit && self.len > 0 {
+            looked += self.sweep_one(limit - looked, is_dead);
+        }
+        self.tidy_queue();
+        looked
+    }
+
+    fn counters(&self) -> WheelCounters {
+        WheelCounters {
+            levels: self.levels.len() as u64,
+            ..self.counters
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let rows = self.levels.iter().map(|level| level.buckets.bytes());
+        rows.sum::<usize>() + self.queue.capacity() * size_of::<Queued>()
+    }
+}

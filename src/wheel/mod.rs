@@ -1,0 +1,75 @@
+//! The contract of a wheel, and the two that keep it.
+//!
+//! A wheel is a plain data structure: time is an argument, and no task, thread or clock is inside.
+//! It files [`Entry`]s under the boundary they are due at and hands them out when it is moved to
+//! that boundary. Whether an entry still means anything is not its business: the caller finds out,
+//! and tells it during a sweep.
+
+use crate::entry::Entry;
+use crate::tick::Tick;
+
+mod bucket;
+pub(crate) mod hashed;
+pub(crate) mod hierarchical;
+#[cfg(test)]
+mod model;
+mod row;
+#[cfg(test)]
+mod tests_contract;
+#[cfg(test)]
+mod tests_hashed;
+#[cfg(test)]
+mod tests_hierarchical;
+#[cfg(test)]
+mod tests_kafka;
+
+/// What a wheel has done since it was made, for `Stats` and for comparing designs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WheelCounters {
+    /// Buckets whose entries were looked at, when expiring or cascading.
+    pub(crate) bucket_visits: u64,
+    /// Entries met while expiring that were not due.
+    pub(crate) passed_over: u64,
+    /// Entries moved to a lower level.
+    pub(crate) cascaded: u64,
+    /// Levels that exist; 1 on a hashed wheel.
+    pub(crate) levels: u64,
+}
+
+/// A structure of buckets over ticks.
+///
+/// Rules that hold between the calls:
+/// - every entry filed is handed out exactly once, by `advance` or by a sweep that was told it is
+///   dead;
+/// - `advance(t)` hands out exactly the entries with `due ≤ t`, so an entry is handed out at the
+///   first boundary at or after its due tick that had not been processed when it was filed.
+pub(crate) trait Wheel: Send {
+    /// The last boundary that was processed. Starts at [`Tick::ZERO`].
+    fn now(&self) -> Tick;
+
+    /// How many entries are filed.
+    fn len(&self) -> usize;
+
+    /// Files an entry under `max(entry.due(), now + 1)`. Its due tick is not [`Tick::NEVER`].
+    fn insert(&mut self, entry: Entry);
+
+    /// A boundary after `now` that must not be jumped over, because an entry is due at it (or a
+    /// bucket has to be cascaded); the earliest such. `None` when nothing is filed.
+    fn next_work(&self) -> Option<Tick>;
+
+    /// Processes boundary `to`, appending what is due to `due`, in the order of filing where the
+    /// wheel keeps it. The caller keeps to `now < to` and `to ≤ next_work()`: boundaries in between
+    /// have no work and count as processed.
+    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>);
+
+    /// Looks at up to about `limit` entries, going on where the last call ended and starting over
+    /// behind the last bucket, and removes those that `is_dead` names, keeping the order of the
+    /// others. Gives memory back that the removal left unused. Returns how many were looked at: 0 only if the wheel is empty.
+    fn sweep(&mut self, limit: usize, is_dead: &mut dyn FnMut(Entry) -> bool) -> usize;
+
+    /// What was done so far.
+    fn counters(&self) -> WheelCounters;
+
+    /// Bytes held by the buckets, used or reserved.
+    fn bytes(&self) -> usize;
+}
