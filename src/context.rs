@@ -1,0 +1,77 @@
+//! What the current thread is doing for a timer: so that a call which would have to wait for itself
+//! can be told so instead.
+
+use std::cell::RefCell;
+
+/// One thing that this thread is in the middle of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// It is the timer's thread.
+    Driving,
+    /// It runs a job that the timer's executor was given.
+    Job,
+    /// It is in the timer's thread factory.
+    Starting,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    activity: Activity,
+    /// The number of the timer.
+    timer: u64,
+    /// The identity of the manual clock that the timer runs on; 0 for none.
+    clock: usize,
+}
+
+thread_local! {
+    static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Ends an activity when dropped.
+#[must_use]
+pub(crate) struct Entered(());
+
+/// Begins an activity. Activities nest: a task of one timer may advance the clock of another.
+pub(crate) fn enter(activity: Activity, timer: u64, clock: usize) -> Entered {
+    // A thread whose thread-local storage is gone has no frames to look at either.
+    let _ = FRAMES.try_with(|frames| {
+        frames.borrow_mut().push(Frame {
+            activity,
+            timer,
+            clock,
+        })
+    });
+    Entered(())
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let _ = FRAMES.try_with(|frames| frames.borrow_mut().pop());
+    }
+}
+
+fn any(matches: impl Fn(&Frame) -> bool) -> bool {
+    FRAMES
+        .try_with(|frames| frames.borrow().iter().any(matches))
+        .unwrap_or(false)
+}
+
+/// Whether this is the thread of that timer.
+pub(crate) fn is_driving(timer: u64) -> bool {
+    any(|frame| frame.timer == timer && frame.activity == Activity::Driving)
+}
+
+/// Whether this thread is in the thread factory of that timer.
+pub(crate) fn is_starting(timer: u64) -> bool {
+    any(|frame| frame.timer == timer && frame.activity == Activity::Starting)
+}
+
+/// Whether this thread runs a task of any timer, on its thread or as a job.
+pub(crate) fn is_in_task() -> bool {
+    any(|frame| frame.activity != Activity::Starting)
+}
+
+/// Whether this thread runs a task of a timer on that manual clock.
+pub(crate) fn is_on_clock(clock: usize) -> bool {
+    any(|frame| frame.clock == clock && frame.activity != Activity::Starting)
+}

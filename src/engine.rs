@@ -1,0 +1,314 @@
+//! What the timer thread does, step by step: entries from the queue into the wheel, from the wheel
+//! to the tasks, and the dead ones out. Who takes the steps, and when, is decided by the
+//! [worker](crate::worker) on a real clock and by the [manual clock](crate::manual).
+//!
+//! # Boundaries
+//!
+//! The wheel's `now` is the last boundary that counts as processed. The next one to be visited is the
+//! very next while the queue holds anything, otherwise the first that the wheel has work at: so no
+//! boundary is jumped over that an entry in the queue might be due at. A visit moves entries from the
+//! queue to the wheel, at most `max_transfers` of them, and then fires what is due.
+//!
+//! A worker on a real clock also moves entries *before* a boundary comes, because it has to know what is
+//! due before it can sleep. Those are charged to the coming boundary ([`Engine::moved`]).
+
+use crate::clock::FOREVER;
+use crate::contain::contain;
+use crate::entry::Entry;
+use crate::inner::Inner;
+use crate::pending::{Filed, Filer, Inlet};
+use crate::run::{self, Executor};
+use crate::slab::slot::Met;
+use crate::task::Kind;
+use crate::tick::Tick;
+use crate::wheel::Wheel;
+use std::mem;
+use std::sync::Arc;
+
+/// Dead entries that may lie in the wheel however few live ones there are.
+const RUBBISH: usize = 4096;
+/// Entries that one step of a sweep looks at.
+const SWEEP_STEP: usize = 4096;
+/// How far ahead slots are fetched into the cache when firing.
+const LOOKAHEAD: usize = 8;
+/// Due entries that the buffer keeps room for.
+const KEPT_DUE: usize = 1 << 16;
+
+/// An engine, whatever its wheel.
+pub(crate) trait Drive: Send {
+    /// The next boundary that has work, if nothing else is scheduled.
+    fn next_boundary(&self, inner: &Inner) -> Option<Tick>;
+
+    /// Whether the queue holds anything that a worker asleep until `plan` would be late to see.
+    fn has_news(&self, inner: &Inner, plan: Tick) -> bool;
+
+    /// Whether entries may still be moved before the next boundary.
+    fn has_room(&self, inner: &Inner) -> bool;
+
+    /// After a sleep: moves what has come meanwhile, charged to the coming boundary, and counts the
+    /// boundaries up to `passed` as processed that had no work.
+    fn settle(&mut self, inner: &Inner, passed: Tick);
+
+    /// Counts the boundaries up to `passed` as processed, as far as they have no work.
+    fn pass(&mut self, passed: Tick);
+
+    /// Processes `boundary`, which is the one that [`Drive::next_boundary`] named.
+    fn visit(&mut self, inner: &Arc<Inner>, boundary: Tick);
+
+    /// If rubbish exceeds its bound, removes some of it: whether there was reason to.
+    fn sweep(&mut self, inner: &Inner) -> bool;
+}
+
+/// The timer thread's own state.
+pub(crate) struct Engine<W> {
+    wheel: W,
+    /// One for each lane.
+    inlets: Box<[Inlet]>,
+    /// The lane that is served first, in turn.
+    first_lane: usize,
+    /// Entries moved since the last boundary.
+    moved: usize,
+    /// What is due at the boundary being visited; kept for its memory.
+    due: Vec<Entry>,
+    executor: Option<Executor>,
+    transferred: u64,
+    swept: u64,
+}
+
+impl<W: Wheel> Engine<W> {
+    pub(crate) fn new(wheel: W, executor: Option<Executor>) -> Engine<W> {
+        Engine {
+            wheel,
+            inlets: Box::default(),
+            first_lane: 0,
+            moved: 0,
+            due: Vec::new(),
+            executor,
+            transferred: 0,
+            swept: 0,
+        }
+    }
+
+    fn is_queue_empty(&self, inner: &Inner) -> bool {
+        if self.inlets.is_empty() {
+            return false;
+        }
+        self.inlets
+            .iter()
+            .zip(&inner.lanes)
+            .all(|(inlet, lane)| inlet.is_empty(lane))
+    }
+
+    /// Moves entries from the queue to the wheel, as many as the coming boundary allows.
+    ///
+    /// The lanes share what is allowed: each gets its part first, and the next time another begins, so
+    /// that a lane which is always full cannot starve the others.
+    fn transfer(&mut self, inner: &Inner) {
+        if self.inlets.is_empty() {
+            self.inlets = inner.lanes.iter().map(|_| Inlet::default()).collect();
+        }
+        let lanes = self.inlets.len();
+        let mut filer = ToWheel {
+            inner,
+            wheel: &mut self.wheel,
+        };
+        let mut room = inner.max_transfers.saturating_sub(self.moved);
+        let before = room;
+        for part in [room.div_ceil(lanes), usize::MAX] {
+            for lane in 0..lanes {
+                let lane = (self.first_lane + lane) % lanes;
+                if room > 0 {
+                    let quota = part.min(room);
+                    room -= self.inlets[lane].drain(&inner.lanes[lane], quota, &mut filer);
+                }
+            }
+        }
+        self.first_lane = (self.first_lane + 1) % lanes;
+        self.moved += before - room;
+        self.transferred += (before - room) as u64;
+    }
+
+    /// Fires what is due at `boundary`, until the timer is stopped.
+    fn fire(&mut self, inner: &Arc<Inner>, boundary: Tick, due: &[Entry]) {
+        let mut now = inner.clock.now();
+        for (place, &entry) in due.iter().enumerate() {
+            if let Some(ahead) = due.get(place + LOOKAHEAD) {
+                prefetch(inner, *ahead);
+            }
+            if inner.lifecycle.is_shutdown() {
+                // The scan of the slots finds the rest.
+                return;
+            }
+            match inner.slot(entry.slot()).claim(entry, boundary) {
+                Met::Dead | Met::Later(Tick::NEVER) => {}
+                Met::Later(tick) => self.wheel.insert(entry.at(tick)),
+                Met::Due(running, task) => {
+                    self.note_lateness(inner, entry, now);
+                    let kind = task.kind();
+                    match &self.executor {
+                        Some(executor) if kind != Kind::Future => {
+                            run::hand_over(inner, executor, running, task);
+                            now = inner.clock.now();
+                        }
+                        _ => {
+                            let (again, after) = run::run_here(inner, running, task, now);
+                            now = after;
+                            if let Some(again) = again {
+                                self.wheel.insert(again);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn note_lateness(&self, inner: &Inner, entry: Entry, now: u64) {
+        let slot = inner.slot(entry.slot());
+        let deadline = inner.deadline_of(slot, slot.word().due());
+        let deadline = deadline.saturating_add(inner.lifecycle.started_at());
+        inner
+            .tally
+            .max_lateness
+            .raise_to(now.saturating_sub(deadline));
+    }
+
+    fn tell(&self, inner: &Inner) {
+        let tally = &inner.worker_tally;
+        tally.tell_wheel(self.wheel.counters());
+        tally.transferred.set(self.transferred);
+        tally.swept.set(self.swept);
+        tally.filed.set(self.wheel.len() as u64);
+        tally.wheel_bytes.set(self.wheel.bytes() as u64);
+    }
+}
+
+impl<W: Wheel> Drive for Engine<W> {
+    fn next_boundary(&self, inner: &Inner) -> Option<Tick> {
+        if self.is_queue_empty(inner) {
+            self.wheel.next_work()
+        } else {
+            Some(self.wheel.now().next())
+        }
+    }
+
+    fn has_news(&self, inner: &Inner, plan: Tick) -> bool {
+        plan > self.wheel.now().next() && !self.is_queue_empty(inner)
+    }
+
+    fn has_room(&self, inner: &Inner) -> bool {
+        self.moved < inner.max_transfers
+    }
+
+    fn settle(&mut self, inner: &Inner, passed: Tick) {
+        if passed > self.wheel.now() {
+            self.moved = 0;
+        }
+        self.transfer(inner);
+        self.pass(passed);
+        self.tell(inner);
+    }
+
+    fn pass(&mut self, passed: Tick) {
+        let idle = self
+            .wheel
+            .next_work()
+            .map_or(passed, |work| passed.min(work.previous()));
+        if idle > self.wheel.now() {
+            self.wheel.advance(idle, &mut self.due);
+            debug_assert!(
+                self.due.is_empty(),
+                "a boundary without work had something due"
+            );
+        }
+    }
+
+    fn visit(&mut self, inner: &Arc<Inner>, boundary: Tick) {
+        // What the queue holds may be due at any boundary after the wheel's: if others lie between,
+        // the queue was empty when this one was chosen, and what has come since can wait for the next.
+        if boundary == self.wheel.now().next() {
+            self.transfer(inner);
+        }
+        let mut due = mem::take(&mut self.due);
+        self.wheel.advance(boundary, &mut due);
+        self.moved = 0;
+        self.tell(inner);
+        self.fire(inner, boundary, &due);
+        due.clear();
+        due.shrink_to(KEPT_DUE);
+        self.due = due;
+    }
+
+    fn sweep(&mut self, inner: &Inner) -> bool {
+        let filed = self.wheel.len();
+        // Every live timeout has at most one live entry. The rest is dead.
+        if filed <= RUBBISH || filed as u64 <= 2 * inner.pending() + RUBBISH as u64 {
+            return false;
+        }
+        self.wheel.sweep(SWEEP_STEP, &mut |entry| {
+            inner.slot(entry.slot()).is_dead(entry)
+        });
+        self.swept += (filed - self.wheel.len()) as u64;
+        self.tell(inner);
+        true
+    }
+}
+
+impl<W> Drop for Engine<W> {
+    fn drop(&mut self) {
+        let executor = self.executor.take();
+        contain("the drop of the executor", || drop(executor));
+    }
+}
+
+/// Files entries in a wheel, unless they are dead.
+struct ToWheel<'a, W> {
+    inner: &'a Inner,
+    wheel: &'a mut W,
+}
+
+impl<W: Wheel> Filer for ToWheel<'_, W> {
+    #[inline]
+    fn prefetch(&self, entry: Entry) {
+        prefetch(self.inner, entry);
+    }
+
+    #[inline]
+    fn file(&mut self, entry: Entry) -> Filed {
+        match self.inner.slot(entry.slot()).standing(entry) {
+            // A timeout that was moved out of time has no entry.
+            None | Some(Tick::NEVER) => Filed::Dropped,
+            Some(due) => {
+                self.wheel.insert(entry.at(due));
+                Filed::InWheel
+            }
+        }
+    }
+}
+
+/// Fetches the slot of an entry into the cache.
+#[inline]
+fn prefetch(inner: &Inner, entry: Entry) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let slot = std::ptr::from_ref(inner.slot(entry.slot()));
+        // SAFETY: a prefetch reads nothing, and every x86-64 has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(slot.cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (inner, entry);
+}
+
+/// The deadline of a run that comes `period` after `last`, the first whose boundary is after
+/// `passed`: what was missed in between is skipped, and the phase is kept.
+pub(crate) fn next_at_fixed_rate(last: u64, period: u64, passed_moment: u64) -> u64 {
+    if period == 0 {
+        return last.max(passed_moment).saturating_add(1);
+    }
+    let missed = passed_moment.saturating_sub(last) / period;
+    match period.checked_mul(missed + 1) {
+        Some(ahead) => last.saturating_add(ahead),
+        None => FOREVER,
+    }
+}

@@ -1,0 +1,256 @@
+//! What can go wrong, and what is handed back when it does.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// A setting that no timer can be built with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The tick is zero.
+    ZeroTick,
+    /// There are no slots, or more than 2^24.
+    Slots {
+        /// What was asked for.
+        slots: usize,
+    },
+    /// The hierarchical wheel has fewer than 2 or more than 2^24 buckets on a level.
+    WheelSize {
+        /// What was asked for.
+        wheel_size: usize,
+    },
+    /// One turn of the wheel does not fit in 64 bits of nanoseconds.
+    TickTooLong {
+        /// What was asked for.
+        tick_duration: Duration,
+        /// The slots it was asked for with, rounded up to a power of two on the hashed wheel.
+        slots: usize,
+    },
+    /// A limit of no pending timeouts at all.
+    ZeroMaxPendingTimeouts,
+    /// A transfer of no entries at all.
+    ZeroMaxTransfersPerTick,
+}
+
+impl ConfigError {
+    /// The most slots that a wheel may have.
+    pub(crate) const MAX_SLOTS: usize = 1 << 24;
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let max = Self::MAX_SLOTS;
+        match self {
+            Self::ZeroTick => write!(
+                f,
+                "tick_duration is 0 ns; it must be at least 1 ns (below 1 ms it becomes 1 ms)"
+            ),
+            Self::Slots { slots } => {
+                write!(
+                    f,
+                    "ticks_per_wheel is {slots}; it must be between 1 and {max}"
+                )
+            }
+            Self::WheelSize { wheel_size } => {
+                write!(
+                    f,
+                    "wheel_size is {wheel_size}; it must be between 2 and {max}"
+                )
+            }
+            Self::TickTooLong {
+                tick_duration,
+                slots,
+            } => write!(
+                f,
+                "tick_duration is {tick_duration:?} with {slots} slots; it must be at most {:?}, so \
+                 that one turn of the wheel fits in 2^64 ns",
+                Duration::from_nanos(u64::MAX / *slots as u64)
+            ),
+            Self::ZeroMaxPendingTimeouts => {
+                write!(
+                    f,
+                    "max_pending_timeouts is 0; it must be between 1 and {}",
+                    usize::MAX
+                )
+            }
+            Self::ZeroMaxTransfersPerTick => {
+                write!(
+                    f,
+                    "max_transfers_per_tick is 0; it must be between 1 and {}",
+                    usize::MAX
+                )
+            }
+        }
+    }
+}
+
+impl Error for ConfigError {}
+
+/// A task that was not scheduled, and why.
+///
+/// The task is handed back: it can be run, kept or scheduled elsewhere.
+///
+/// ```
+/// # use hashed_wheel::{HashedWheelTimer, RejectReason};
+/// # use std::time::Duration;
+/// let timer = HashedWheelTimer::default();
+/// timer.stop().unwrap();
+/// let rejected = timer.new_timeout(|_| println!("too late"), Duration::ZERO).unwrap_err();
+/// assert!(matches!(rejected.reason, RejectReason::Stopped));
+/// let _the_task_again = rejected.task;
+/// ```
+pub struct Rejected<F> {
+    /// The task, as it was passed.
+    pub task: F,
+    /// Why it was not taken.
+    pub reason: RejectReason,
+}
+
+impl<F> fmt::Debug for Rejected<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejected")
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for Rejected<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl<F> Error for Rejected<F> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.reason.source()
+    }
+}
+
+/// Why a task was not scheduled.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RejectReason {
+    /// The timer has stopped.
+    Stopped,
+    /// As many timeouts are pending as the timer was built to hold.
+    TooManyPending {
+        /// The limit.
+        max: usize,
+    },
+    /// The timer had to be started for it, and its thread could not be.
+    Spawn(io::Error),
+}
+
+impl fmt::Display for RejectReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped => f.write_str("the timer has stopped"),
+            Self::TooManyPending { max } => {
+                write!(f, "too many pending timeouts; at most {max} are allowed")
+            }
+            Self::Spawn(error) => write!(f, "the timer thread could not be started: {error}"),
+        }
+    }
+}
+
+impl Error for RejectReason {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Spawn(error) => Some(error),
+            Self::Stopped | Self::TooManyPending { .. } => None,
+        }
+    }
+}
+
+impl<F> From<Rejected<F>> for RejectReason {
+    fn from(rejected: Rejected<F>) -> Self {
+        rejected.reason
+    }
+}
+
+impl From<StartError> for RejectReason {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Stopped => Self::Stopped,
+            StartError::Spawn(error) => Self::Spawn(error),
+        }
+    }
+}
+
+/// Why a timer could not be started.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// It has been stopped; a timer does not start twice.
+    Stopped,
+    /// Its thread could not be started. The timer is as it was; the next call tries again.
+    Spawn(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped => f.write_str("the timer has stopped and cannot be started again"),
+            Self::Spawn(error) => write!(f, "the timer thread could not be started: {error}"),
+        }
+    }
+}
+
+impl Error for StartError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Spawn(error) => Some(error),
+            Self::Stopped => None,
+        }
+    }
+}
+
+/// Why a timer could not be stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StopError {
+    /// `stop` waits for the timer thread, and was called on it, by a task. Nothing has changed.
+    FromTimerThread,
+}
+
+impl fmt::Display for StopError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FromTimerThread => f.write_str(
+                "stop() was called by a task on the timer thread, which it would have to wait for",
+            ),
+        }
+    }
+}
+
+impl Error for StopError {}
+
+/// Why a future under [`with_timeout`](crate::TimerHandle::with_timeout) did not give its output.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TimeoutError {
+    /// It was not ready in time.
+    Elapsed,
+    /// The timer did not take the timeout, or has stopped meanwhile.
+    Rejected(RejectReason),
+}
+
+impl fmt::Display for TimeoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Elapsed => f.write_str("the deadline has elapsed"),
+            Self::Rejected(reason) => write!(f, "no timeout could be set: {reason}"),
+        }
+    }
+}
+
+impl Error for TimeoutError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Rejected(reason) => Some(reason),
+            Self::Elapsed => None,
+        }
+    }
+}

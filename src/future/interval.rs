@@ -1,0 +1,74 @@
+//! A ticking future.
+
+use super::Sleep;
+use crate::clock::nanos;
+use crate::engine::next_at_fixed_rate;
+use crate::error::RejectReason;
+use crate::inner::Inner;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// Ticks at a fixed rate: made by [`interval`](crate::TimerHandle::interval).
+pub struct Interval {
+    period: u64,
+    /// Waits for the next tick.
+    sleep: Sleep,
+}
+
+impl Interval {
+    pub(crate) fn new(timer: &Arc<Inner>, period: Duration) -> Interval {
+        Interval {
+            period: nanos(period),
+            sleep: Sleep::new(timer, period),
+        }
+    }
+
+    /// Waits for the next tick.
+    ///
+    /// The first comes one period after the interval was made, and the others at whole periods after it;
+    /// those that were missed are skipped. It is cancel-safe: a call that is dropped loses no tick.
+    ///
+    /// # Errors
+    /// When the timer has stopped, or did not take the timeout.
+    pub async fn tick(&mut self) -> Result<(), RejectReason> {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// [`tick`](Interval::tick) for hand-written futures.
+    ///
+    /// # Errors
+    /// As for `tick`.
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RejectReason>> {
+        let ticked = ready!(Pin::new(&mut self.sleep).poll(cx));
+        self.sleep = self.sleep.successor(self.period);
+        Poll::Ready(ticked)
+    }
+
+    /// The time from one tick to the next.
+    pub fn period(&self) -> Duration {
+        Duration::from_nanos(self.period)
+    }
+}
+
+impl Sleep {
+    /// A sleep that ends whole periods after this one, the first that has not been missed.
+    fn successor(&self, period: u64) -> Sleep {
+        let timer = self.inner();
+        let started = timer.lifecycle.started_at();
+        let passed = timer.moment(timer.passed()).unwrap_or(started);
+        Sleep::until(timer, next_at_fixed_rate(self.deadline(), period, passed))
+    }
+}
+
+impl fmt::Debug for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interval")
+            .field("period", &self.period())
+            .field("next", &self.sleep)
+            .finish()
+    }
+}

@@ -1,0 +1,64 @@
+//! A future that is given a limited time.
+
+use super::Sleep;
+use crate::error::TimeoutError;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A future that is given until a deadline: made by
+/// [`with_timeout`](crate::TimerHandle::with_timeout).
+///
+/// Its time counts from the call that made it. If the future is ready when first polled, the timer is
+/// not asked at all.
+#[must_use = "futures do nothing unless polled"]
+pub struct WithTimeout<F> {
+    future: F,
+    sleep: Sleep,
+}
+
+impl<F> WithTimeout<F> {
+    pub(crate) fn new(future: F, sleep: Sleep) -> Self {
+        WithTimeout { future, sleep }
+    }
+
+    /// The future.
+    pub fn get_ref(&self) -> &F {
+        &self.future
+    }
+
+    /// The future, without its deadline.
+    pub fn into_inner(self) -> F {
+        self.future
+    }
+}
+
+impl<F: Future> Future for WithTimeout<F> {
+    type Output = Result<F::Output, TimeoutError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: `future` is pinned whenever `self` is: it is never moved out of a pinned `self`, there is
+        // no `Drop` that could, and `Unpin` is derived from the fields. `sleep` is `Unpin`.
+        let (future, sleep) = unsafe {
+            let this = self.get_unchecked_mut();
+            (
+                Pin::new_unchecked(&mut this.future),
+                Pin::new(&mut this.sleep),
+            )
+        };
+        if let Poll::Ready(output) = future.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        sleep
+            .poll(cx)
+            .map(|slept| Err(slept.map_or_else(TimeoutError::Rejected, |()| TimeoutError::Elapsed)))
+    }
+}
+
+impl<F> fmt::Debug for WithTimeout<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WithTimeout")
+            .field("sleep", &self.sleep)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,323 @@
+//! The memory of one timer, shared by its owner, its handles and its worker: everything that is
+//! reached from any thread. What only the timer thread touches is in the [engine](crate::engine).
+
+use crate::clock::{Clock, FOREVER, Scale, nanos};
+use crate::context::{self, Activity};
+use crate::engine::Drive;
+use crate::entry::Entry;
+use crate::error::RejectReason;
+use crate::lifecycle::Lifecycle;
+use crate::pending::{Lane, Pushed};
+use crate::slab::Slab;
+use crate::slab::local::{self, Counters, Depot};
+use crate::slab::slot::{Cancel, Slot};
+use crate::sleep::Sleep;
+use crate::stats::{Stats, Tally, WorkerTally};
+use crate::sync::{AtomicUsize, Mutex, Ordering, fence};
+use crate::task::{Kind, StoredTask};
+use crate::tick::Tick;
+use crate::timeout::Timeout;
+use crate::{launch, parked};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// What a timer is built with, beside its wheel.
+pub(crate) struct Settings {
+    /// What it is called, in logs and as its thread's default name.
+    pub(crate) name: &'static str,
+    pub(crate) scale: Scale,
+    pub(crate) clock: Clock,
+    /// `usize::MAX` for no limit.
+    pub(crate) max_pending: usize,
+    pub(crate) max_transfers: usize,
+    pub(crate) factory: Option<launch::Factory>,
+    pub(crate) thread_name: Option<String>,
+}
+
+pub(crate) struct Inner {
+    // Read by every call and hardly ever written.
+    /// Never used twice in a process.
+    pub(crate) id: u64,
+    pub(crate) name: &'static str,
+    pub(crate) scale: Scale,
+    pub(crate) clock: Clock,
+    max_pending: usize,
+    pub(crate) max_transfers: usize,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) slab: Slab,
+    pub(crate) depot: Arc<Depot>,
+    /// A power of two of them.
+    pub(crate) lanes: Box<[Lane]>,
+
+    // Written by many, each on lines of its own.
+    pub(crate) sleep: Sleep,
+    limited: Limited,
+    pub(crate) tally: Tally,
+    pub(crate) worker_tally: WorkerTally,
+
+    // For starting and stopping.
+    pub(crate) launcher: Mutex<Option<launch::Launcher>>,
+    /// Here while nobody runs it: before the start, and between the boundaries of a manual clock.
+    pub(crate) engine: Mutex<Option<Box<dyn Drive>>>,
+    pub(crate) thread: Mutex<Option<JoinHandle<()>>>,
+    /// What `stop` is to return, once the timer has come to its end.
+    pub(crate) leftovers: Mutex<Vec<Timeout>>,
+    /// The owner and the engine: the last of them to leave sees to the memory.
+    keepers: AtomicU8,
+}
+
+/// The number of pending timeouts, counted only if it is limited.
+#[repr(align(128))]
+struct Limited(AtomicUsize);
+
+/// When a timeout is due.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum When {
+    /// This long after the call.
+    After(Duration),
+    /// At this moment of the timer's clock.
+    At(u64),
+}
+
+impl Inner {
+    pub(crate) fn new(settings: Settings, engine: Box<dyn Drive>) -> Arc<Inner> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        // Relaxed: any distinct number will do.
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Inner {
+            id,
+            name: settings.name,
+            scale: settings.scale,
+            clock: settings.clock,
+            max_pending: settings.max_pending,
+            max_transfers: settings.max_transfers,
+            lifecycle: Lifecycle::new(),
+            slab: Slab::new(),
+            depot: Depot::new(id),
+            lanes: (0..lane_count()).map(|_| Lane::new()).collect(),
+            sleep: Sleep::new(),
+            limited: Limited(AtomicUsize::new(0)),
+            tally: Tally::default(),
+            worker_tally: WorkerTally::default(),
+            launcher: Mutex::new(Some(launch::Launcher::new(
+                settings.factory,
+                settings
+                    .thread_name
+                    .unwrap_or_else(|| format!("{}-{id}", settings.name)),
+            ))),
+            engine: Mutex::new(Some(engine)),
+            thread: Mutex::new(None),
+            leftovers: Mutex::new(Vec::new()),
+            keepers: AtomicU8::new(2),
+        })
+    }
+
+    // ── scheduling ────────────────────────────────────────────────────────────────────────────
+
+    /// Takes a task: arms a slot, pushes its entry, and looks whether the timer has stopped meanwhile.
+    #[inline]
+    pub(crate) fn schedule(
+        self: &Arc<Self>,
+        task: StoredTask,
+        when: When,
+    ) -> Result<Timeout, (StoredTask, RejectReason)> {
+        if let Err(reason) = self.admit() {
+            self.tally.rejected.add(1);
+            return Err((task, reason));
+        }
+        let periodic = task.kind() == Kind::Periodic;
+        let (due, deadline) = self.deadline(when);
+        let vacant = local::with_cache(&self.depot, |cache| {
+            let vacant = cache.take(&self.slab);
+            // Before it is armed, so that nobody counts its end before its beginning.
+            cache.counters().scheduled.add(1);
+            vacant
+        });
+        let number = vacant.slot();
+        let entry = self.slot(number).arm(vacant, task, due, deadline, periodic);
+        self.submit(entry);
+        // A stop that this look misses has not begun its scan when the entry was pushed, and will
+        // find the slot armed: see `launch::finish`.
+        if self.lifecycle.is_shutdown() {
+            return self.withdraw(number);
+        }
+        Ok(Timeout::of_user(self, number))
+    }
+
+    /// Makes room for one more and sees to it that the timer runs.
+    #[inline]
+    fn admit(self: &Arc<Self>) -> Result<(), RejectReason> {
+        if !self.lifecycle.is_started() {
+            launch::start(self)?;
+        }
+        if self.max_pending == usize::MAX {
+            Ok(())
+        } else {
+            self.admit_one()
+        }
+    }
+
+    #[cold]
+    fn admit_one(&self) -> Result<(), RejectReason> {
+        // Relaxed: the counter guards no data. One update, never add and undo: the limit holds at
+        // every moment.
+        self.limited
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| {
+                (pending < self.max_pending).then_some(pending + 1)
+            })
+            .map(drop)
+            .map_err(|_| RejectReason::TooManyPending {
+                max: self.max_pending,
+            })
+    }
+
+    /// The counterpart of [`Inner::admit_one`], when a timeout is over.
+    #[inline]
+    pub(crate) fn release_one(&self) {
+        if self.max_pending != usize::MAX {
+            self.limited.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The boundary and the deadline, counted from the timer's start.
+    #[inline]
+    pub(crate) fn deadline(&self, when: When) -> (Tick, u64) {
+        let at = match when {
+            When::After(delay) => self.clock.now().saturating_add(nanos(delay)),
+            When::At(moment) => moment,
+        };
+        let deadline = match at {
+            FOREVER => FOREVER,
+            at => at.saturating_sub(self.lifecycle.started_at()),
+        };
+        (self.scale.due(deadline), deadline)
+    }
+
+    /// Puts an entry into this thread's lane and wakes the worker if it would be late for it.
+    #[inline]
+    pub(crate) fn submit(&self, entry: Entry) {
+        if entry.due() == Tick::NEVER {
+            // No entry: nothing will ever have to be done about it, until `stop` scans the slots.
+            // The fence stands where a push has its sequentially consistent addition.
+            return fence(Ordering::SeqCst);
+        }
+        let lane = &self.lanes[local::thread_number() & (self.lanes.len() - 1)];
+        let pushed = lane.push(entry, |entry| self.slot(entry.slot()).is_dead(entry));
+        self.sleep.wake_for(entry.due(), pushed == Pushed::Crowded);
+    }
+
+    /// The timer stopped while this call was scheduling: the slot's word decides whether the scan of
+    /// `stop` has seen it.
+    #[cold]
+    fn withdraw(self: &Arc<Self>, number: u32) -> Result<Timeout, (StoredTask, RejectReason)> {
+        let timeout = Timeout::of_user(self, number);
+        let Cancel::Task(task) = self.slot(number).cancel(false) else {
+            return Ok(timeout);
+        };
+        self.count(|counters| counters.scheduled.add(-1));
+        self.release_one();
+        self.tally.rejected.add(1);
+        Err((task, RejectReason::Stopped))
+    }
+
+    // ── slots ─────────────────────────────────────────────────────────────────────────────────
+
+    /// The slot of a number that came from this timer: every number in an entry or a handle does.
+    #[inline]
+    pub(crate) fn slot(&self, number: u32) -> &Slot {
+        // SAFETY: numbers are made by `Cache::take` alone, from this timer's slab, and travel to
+        // other threads with an entry or a handle, which orders the two calls.
+        unsafe { self.slab.slot(number) }
+    }
+
+    /// Frees a slot that was found [`Left::Abandoned`](crate::slab::slot::Left).
+    ///
+    /// Unless an `Arc` is held, the timer's memory must not be touched after this.
+    #[inline]
+    pub(crate) fn free(&self, number: u32) {
+        let slot = self.slot(number);
+        let (id, stopped) = (self.id, self.lifecycle.is_shutdown());
+        local::with_cache(&self.depot, |cache| cache.put(number, slot));
+        // `self` may dangle from here on.
+        if stopped {
+            parked::look(id);
+        }
+    }
+
+    /// Counts something on this thread's own counters.
+    #[inline]
+    pub(crate) fn count(&self, count: impl FnOnce(&Counters)) {
+        local::with_cache(&self.depot, |cache| count(cache.counters()));
+    }
+
+    /// The owner or the engine lets go of the timer.
+    pub(crate) fn leave(self: &Arc<Self>) {
+        if self.keepers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            parked::release(Arc::clone(self));
+        }
+    }
+
+    // ── what is asked from outside ────────────────────────────────────────────────────────────
+
+    /// The boundary that the clock has passed. Only of a timer that has started.
+    pub(crate) fn passed(&self) -> Tick {
+        self.scale
+            .passed(self.clock.now().saturating_sub(self.lifecycle.started_at()))
+    }
+
+    /// The moment of a boundary on the timer's clock.
+    pub(crate) fn moment(&self, boundary: Tick) -> Option<u64> {
+        self.scale
+            .moment(boundary)?
+            .checked_add(self.lifecycle.started_at())
+    }
+
+    pub(crate) fn pending(&self) -> u64 {
+        let unprocessed = self.tally.unprocessed.get();
+        let sums = self.depot.sums();
+        let over = sums.expired + sums.cancelled + unprocessed;
+        sums.scheduled.saturating_sub(over)
+    }
+
+    pub(crate) fn pending_timeouts(&self) -> usize {
+        // A call that is about to find the timer stopped may have counted its timeout already.
+        if self.lifecycle.is_shutdown() && self.lifecycle.is_done() {
+            return 0;
+        }
+        self.pending() as usize
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats::collect(
+            self.depot.sums(),
+            self.pending_timeouts() as u64,
+            &self.tally,
+            &self.worker_tally,
+        );
+        stats.queued = self.lanes.iter().map(Lane::len).sum::<usize>() as u64;
+        let lanes: usize = self.lanes.iter().map(Lane::bytes).sum();
+        stats.bytes = (self.slab.bytes() + lanes) as u64 + self.worker_tally.wheel_bytes.get();
+        stats
+    }
+
+    /// Marks this thread as doing something for this timer.
+    pub(crate) fn enter(&self, activity: Activity) -> context::Entered {
+        let clock = self.clock.manual().map_or(0, |clock| clock.identity());
+        context::enter(activity, self.id, clock)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.depot.close();
+    }
+}
+
+/// A lane for each processor, as far as it pays.
+fn lane_count() -> usize {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    processors.next_power_of_two().min(8)
+}

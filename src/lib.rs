@@ -1,0 +1,53 @@
+//! Timers for a great many timeouts: a port of Netty's `HashedWheelTimer`, with the hierarchical
+//! wheel of Kafka beside it.
+//!
+//! Scheduling and cancelling cost the same whether ten timeouts are pending or ten million, take no
+//! lock and wake nobody. One thread runs what falls due, and sleeps when nothing does.
+//!
+//! ```
+//! use hashed_wheel::HashedWheelTimer;
+//! use std::time::Duration;
+//!
+//! let timer = HashedWheelTimer::new(Duration::from_millis(100), 512);
+//! let timeout = timer.new_timeout(|_| println!("hello"), Duration::from_secs(3))?;
+//! timeout.cancel();
+//! for left in timer.stop()? { /* the unprocessed ones */ }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod builder;
+mod clock;
+mod contain;
+mod context;
+mod engine;
+mod entry;
+mod error;
+mod future;
+mod inner;
+mod launch;
+mod lifecycle;
+mod manual;
+mod parked;
+mod pending;
+mod run;
+mod slab;
+mod sleep;
+mod stats;
+mod sync;
+mod task;
+mod tick;
+mod timeout;
+mod timer;
+mod wheel;
+mod worker;
+
+pub use builder::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
+pub use error::{ConfigError, RejectReason, Rejected, StartError, StopError, TimeoutError};
+pub use future::{Interval, Sleep, WithTimeout};
+pub use lifecycle::TimerState;
+pub use manual::ManualClock;
+pub use stats::Stats;
+pub use task::{Job, Period, Task};
+pub use timeout::Timeout;
+pub use timer::{HashedWheelTimer, HierarchicalWheelTimer, TimerHandle};

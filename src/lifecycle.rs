@@ -1,0 +1,226 @@
+//! The states of a timer, and those who wait for one to change.
+//!
+//! ```text
+//!           start                  the worker runs
+//!   INIT ─────────► STARTING ─────────────────────► STARTED
+//!    │ ▲               │                               │
+//!    │ └───────────────┘ the thread could not start    │ stop, or the owner's drop
+//!    │ stop                                            ▼
+//!    └──────────────────────────────────────────► SHUTDOWN ─── the last task is over ──► (done)
+//! ```
+//!
+//! Every arrow is a compare-and-swap by one winner. STARTING reads as [`TimerState::Init`] from
+//! outside; those who need a decision wait for the outcome. SHUTDOWN comes in two kinds: somebody is
+//! waiting for the unprocessed timeouts, or nobody is (the owner was dropped by a task) and whoever
+//! ends the timer drops them.
+
+use crate::sync::{AtomicU8, AtomicU64, Condvar, Mutex, Ordering};
+
+/// Where a timer is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimerState {
+    /// Built, not started. The first timeout starts it.
+    Init,
+    /// Running.
+    Started,
+    /// Stopped, for good.
+    Shutdown,
+}
+
+const INIT: u8 = 0;
+const STARTING: u8 = 1;
+const STARTED: u8 = 2;
+/// Stopped; who did it waits for the unprocessed timeouts.
+const SHUTDOWN: u8 = 3;
+/// Stopped by the owner's drop on a timer thread; nobody waits.
+const SHUTDOWN_DETACHED: u8 = 4;
+
+pub(crate) struct Lifecycle {
+    /// One of the constants above. SeqCst where the sleep and stop protocols say so.
+    state: AtomicU8,
+    /// When the timer started, in nanoseconds on its clock. Written before STARTED.
+    started_at: AtomicU64,
+    /// When the timer was stopped, in nanoseconds on its clock. Written before any slot is Stopped.
+    stopped_at: AtomicU64,
+    progress: Mutex<Progress>,
+    /// Signalled when `progress` changes, and when `state` leaves STARTING.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Progress {
+    /// The call that started the timer has come back from the thread factory.
+    launched: bool,
+    /// The timer has come to its end: nothing of it will run any more.
+    done: bool,
+}
+
+/// What a call of `start` has to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Entered {
+    /// Start the timer: this call has won STARTING.
+    Starting,
+    /// Nothing: it is started.
+    Started,
+    /// Nothing: it has stopped.
+    Stopped,
+}
+
+/// What a call of `stop` has to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// It had not started: this call ends it.
+    BeforeStart,
+    /// It was started: this call has to end it, or to wait for the worker to.
+    Running,
+    /// Somebody else has stopped it.
+    Already,
+}
+
+impl Lifecycle {
+    pub(crate) fn new() -> Lifecycle {
+        Lifecycle {
+            state: AtomicU8::new(INIT),
+            started_at: AtomicU64::new(0),
+            stopped_at: AtomicU64::new(0),
+            progress: Mutex::new(Progress::default()),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> TimerState {
+        match self.state.load(Ordering::Acquire) {
+            INIT | STARTING => TimerState::Init,
+            STARTED => TimerState::Started,
+            _ => TimerState::Shutdown,
+        }
+    }
+
+    /// Whether entries may be pushed; if so, the start time can be read.
+    #[inline]
+    pub(crate) fn is_started(&self) -> bool {
+        self.state.load(Ordering::Acquire) == STARTED
+    }
+
+    /// Whether the timer has been stopped. Sequentially consistent: the last step of a push, and
+    /// part of the worker's last look before it sleeps.
+    #[inline]
+    pub(crate) fn is_shutdown(&self) -> bool {
+        self.state.load(Ordering::SeqCst) >= SHUTDOWN
+    }
+
+    /// Whether nobody waits for the unprocessed timeouts.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.state.load(Ordering::Acquire) == SHUTDOWN_DETACHED
+    }
+
+    #[inline]
+    pub(crate) fn started_at(&self) -> u64 {
+        // Relaxed: whoever asks has seen STARTED or later with Acquire.
+        self.started_at.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stopped_at(&self) -> u64 {
+        // Relaxed: whoever asks has seen a slot in the state Stopped with Acquire.
+        self.stopped_at.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_stopped_at(&self, now: u64) {
+        self.stopped_at.store(now, Ordering::Relaxed);
+    }
+
+    /// INIT → STARTING, or waits for the outcome of somebody else's.
+    pub(crate) fn enter_start(&self) -> Entered {
+        loop {
+            match self.change(INIT, STARTING) {
+                Ok(_) => return Entered::Starting,
+                Err(STARTING) => self.wait_while_starting(),
+                Err(STARTED) => return Entered::Started,
+                Err(_) => return Entered::Stopped,
+            }
+        }
+    }
+
+    /// STARTING → STARTED.
+    pub(crate) fn started(&self, now: u64) {
+        self.started_at.store(now, Ordering::Relaxed);
+        self.leave_starting(STARTED);
+    }
+
+    /// STARTING → INIT: those who waited may try.
+    pub(crate) fn start_failed(&self) {
+        self.leave_starting(INIT);
+    }
+
+    fn leave_starting(&self, to: u8) {
+        let _lock = self.progress.lock();
+        let left = self.change(STARTING, to);
+        debug_assert!(left.is_ok(), "left STARTING from {left:?}");
+        self.changed.notify_all();
+    }
+
+    /// INIT or STARTED → SHUTDOWN, by one caller.
+    pub(crate) fn close(&self, detached: bool) -> Closed {
+        let shutdown = if detached {
+            SHUTDOWN_DETACHED
+        } else {
+            SHUTDOWN
+        };
+        loop {
+            if self.change(STARTED, shutdown).is_ok() {
+                return Closed::Running;
+            }
+            match self.change(INIT, SHUTDOWN) {
+                Ok(_) => return Closed::BeforeStart,
+                Err(STARTING) => self.wait_while_starting(),
+                // It has started or failed to start in between: look again.
+                Err(INIT | STARTED) => {}
+                Err(_) => return Closed::Already,
+            }
+        }
+    }
+
+    fn change(&self, from: u8, to: u8) -> Result<u8, u8> {
+        self.state
+            .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
+    }
+
+    fn wait_while_starting(&self) {
+        let mut lock = self.progress.lock();
+        while self.state.load(Ordering::Acquire) == STARTING {
+            self.changed.wait(&mut lock);
+        }
+    }
+
+    /// Says that the thread factory has come back, so that there is something to join.
+    pub(crate) fn set_launched(&self) {
+        self.progress.lock().launched = true;
+        self.changed.notify_all();
+    }
+
+    /// Says that the timer has come to its end: nothing of it will run any more.
+    pub(crate) fn set_done(&self) {
+        self.progress.lock().done = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.progress.lock().done
+    }
+
+    /// Waits for the end.
+    pub(crate) fn wait_done(&self) {
+        let mut progress = self.progress.lock();
+        while !progress.done {
+            self.changed.wait(&mut progress);
+        }
+    }
+
+    /// Waits for [`Lifecycle::set_launched`].
+    pub(crate) fn wait_launched(&self) {
+        let mut progress = self.progress.lock();
+        while !progress.launched {
+            self.changed.wait(&mut progress);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The slab: where timeouts live, by number.
+//!
+//! Slots are numbered from 0 without end and lie in chunks, each twice as large as the one before,
+//! so that a number becomes an address with a shift and one look at a small table, and a slot never
+//! moves. The slab only grows: its size is that of the largest number of timeouts that were ever pending
+//! at once. Chunks are zeroed by the allocator and touched when first used.
+//!
+//! A free slot is on a chain, in a thread's own cache or in the depot: see [`local`]. The protocol
+//! by which a slot changes hands is in [`slot`], the layout of its word in [`word`].
+
+pub(crate) mod local;
+pub(crate) mod slot;
+pub(crate) mod word;
+
+use crate::sync::{Mutex, Ordering};
+use slot::Slot;
+use std::alloc::{self, Layout};
+use std::ptr;
+use std::sync::atomic::AtomicPtr;
+
+/// Slots of the first chunk.
+const FIRST_CHUNK: u32 = 256;
+/// Enough for 2^32 − 256 slots.
+const CHUNKS: usize = 24;
+
+pub(crate) struct Slab {
+    /// Chunk `k` has `FIRST_CHUNK << k` slots, the first of them number `FIRST_CHUNK × (2^k − 1)`.
+    /// Null until it is needed, then never changed.
+    chunks: [AtomicPtr<Slot>; CHUNKS],
+    /// How many slots have been given out. Slots from here on have never been used.
+    used: Mutex<u32>,
+}
+
+impl Slab {
+    pub(crate) fn new() -> Slab {
+        Slab {
+            chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
+            used: Mutex::new(0),
+        }
+    }
+
+    /// The slot of that number.
+    ///
+    /// # Safety
+    /// The number came from [`Slab::grow`] of this slab, and that call happened before this one.
+    #[inline]
+    pub(crate) unsafe fn slot(&self, number: u32) -> &Slot {
+        let (chunk, offset) = locate(number);
+        // Relaxed: the pointer was stored before the number was given out, and never changes.
+        let first = self.chunks[chunk].load(Ordering::Relaxed);
+        debug_assert!(!first.is_null(), "slot {number} does not exist");
+        // SAFETY: the number was given out, so its chunk exists and has this offset; chunks live as
+        // long as the slab, and all zeroes is a valid slot.
+        unsafe { &*first.add(offset) }
+    }
+
+    /// Gives out `count` slots that were never used, by the number of the first. `count` divides
+    /// [`FIRST_CHUNK`], so that they lie in one chunk.
+    ///
+    /// # Panics
+    /// When all of the 2^32 − 256 slots are in use.
+    pub(crate) fn grow(&self, count: u32) -> u32 {
+        debug_assert_eq!(FIRST_CHUNK % count, 0);
+        let mut used = self.used.lock();
+        let first = *used;
+        assert!(
+            first < u32::MAX - FIRST_CHUNK - count,
+            "more than 2^32 pending timeouts"
+        );
+        let (chunk, _) = locate(first);
+        if self.chunks[chunk].load(Ordering::Relaxed).is_null() {
+            // Relaxed: readers have a number that was given out under the lock after this.
+            self.chunks[chunk].store(allocate(chunk), Ordering::Relaxed);
+        }
+        *used += count;
+        first
+    }
+
+    /// How many slots were ever given out: the numbers below are valid.
+    pub(crate) fn used(&self) -> u32 {
+        *self.used.lock()
+    }
+
+    /// All slots that were ever given out when this was called.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Slot)> {
+        // SAFETY: numbers below `used` were given out before `used` read it under the lock.
+        (0..self.used()).map(|number| (number, unsafe { self.slot(number) }))
+    }
+
+    /// Bytes of all slots that were ever used.
+    pub(crate) fn bytes(&self) -> usize {
+        self.used() as usize * size_of::<Slot>()
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        for (chunk, first) in self.chunks.iter_mut().enumerate() {
+            let first = *first.get_mut();
+            if !first.is_null() {
+                // SAFETY: allocated by `allocate` with the same layout; nobody has a number any more.
+                unsafe { alloc::dealloc(first.cast(), layout(chunk)) };
+            }
+        }
+    }
+}
+
+/// The chunk of a slot and its place in there.
+#[inline]
+fn locate(number: u32) -> (usize, usize) {
+    let shifted = u64::from(number) + u64::from(FIRST_CHUNK);
+    let chunk = shifted.ilog2() - FIRST_CHUNK.ilog2();
+    let offset = shifted - (u64::from(FIRST_CHUNK) << chunk);
+    (chunk as usize, offset as usize)
+}
+
+fn layout(chunk: usize) -> Layout {
+    Layout::array::<Slot>((FIRST_CHUNK as usize) << chunk).expect("a chunk fits the address space")
+}
+
+fn allocate(chunk: usize) -> *mut Slot {
+    let layout = layout(chunk);
+    // SAFETY: the layout is not empty.
+    let first = unsafe { alloc::alloc_zeroed(layout) };
+    if first.is_null() {
+        alloc::handle_alloc_error(layout);
+    }
+    first.cast()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_has_its_own_place_and_chunks_follow_each_other() {
+        assert_eq!(locate(0), (0, 0));
+        assert_eq!(locate(FIRST_CHUNK - 1), (0, 255));
+        assert_eq!(locate(FIRST_CHUNK), (1, 0));
+        let mut expected = (0, 0);
+        for number in 0..100_000 {
+            assert_eq!(locate(number), expected);
+            expected.1 += 1;
+            if expected.1 == (FIRST_CHUNK as usize) << expected.0 {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        let (chunk, offset) = locate(u32::MAX - FIRST_CHUNK);
+        assert_eq!(chunk, CHUNKS - 1);
+        assert!(offset < (FIRST_CHUNK as usize) << chunk);
+    }
+
+    #[test]
+    fn slots_keep_their_address_while_the_slab_grows() {
+        let slab = Slab::new();
+        let first = slab.grow(64);
+        // SAFETY: the number was just given out.
+        let before = ptr::from_ref(unsafe { slab.slot(first) });
+        for _ in 0..1000 {
+            slab.grow(64);
+        }
+        // SAFETY: as above.
+        assert_eq!(before, ptr::from_ref(unsafe { slab.slot(first) }));
+        assert_eq!(slab.used(), 64 * 1001);
+        assert!(slab.iter().all(|(_, slot)| slot.is_free()));
+        assert_eq!(slab.bytes(), 64 * 64 * 1001);
+    }
+}

@@ -1,0 +1,142 @@
+//! How the worker sleeps, and who wakes it.
+//!
+//! The worker announces its plan in one word and sleeps; a thread that pushes an entry reads the
+//! word and wakes the worker only if the plan would be too late. So a push costs a load, a worker
+//! with nothing to do sleeps without end, and `cancel` never wakes anybody.
+//!
+//! # The word
+//!
+//! 0: awake, or being woken. Otherwise `tick << 1 | room`: the worker will look again at `tick` by
+//! itself ([`Tick::NEVER`]: not at all), and `room` says that it may still move entries into the
+//! wheel before the next boundary. The worker writes plans and 0; others only exchange a plan for 0.
+//!
+//! # Why no wake-up is lost
+//!
+//! ```text
+//! a pusher                                   the worker
+//! P1  push; count it (SeqCst)                W0  transfer, expire, sweep
+//! P2  s = word (SeqCst)                      W1  word = plan (SeqCst)
+//!     if s is a plan that is too late:       W2  look at the lanes (SeqCst) and at the state:
+//!     exchange s for 0, then unpark              news → word = 0, back to W0
+//!                                            W3  park until the plan's tick
+//!                                            W4  word = 0, back to W0
+//! ```
+//!
+//! All of these are sequentially consistent, so they have one order, in which P1 < P2 and W1 < W2.
+//!
+//! 1. *P2 reads 0, or a plan that a later W1 replaces.* Let W1′ be the first announcement after the
+//!    value that P2 read. P2 < W1′ gives P1 < W2′: the entry is seen before that sleep. And the worker
+//!    gets to W1′: a 0 comes from W4 (it is awake) or from another pusher, who unparks.
+//! 2. *P2 reads a plan not later than the entry's due tick.* The worker wakes at the plan's tick by
+//!    itself, and looks at the lanes before it expires anything: in time.
+//! 3. *P2 reads a later plan.* The exchange succeeds, and the unpark either ends W3 or makes the
+//!    coming one return at once (its token is sticky, and no foreign code that could eat it runs
+//!    between W1 and W3). Or the exchange fails because the word has changed: read again.
+//! 4. *A crowded lane* is treated like a late plan while `room` is set. When the worker may move
+//!    nothing before the next boundary, `room` is off and crowds do not drum on its door.
+//! 5. *Stop* stores the state (SeqCst) and then unparks unconditionally. If W2 misses the state, W2
+//!    came first, so the token arrives after W1, and W3 returns.
+
+use crate::sync::{AtomicU64, Ordering};
+use crate::tick::Tick;
+use std::sync::OnceLock;
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+/// Where the worker sleeps.
+#[repr(align(128))]
+pub(crate) struct Sleep {
+    /// See the module's head.
+    word: AtomicU64,
+    worker: OnceLock<Thread>,
+}
+
+const AWAKE: u64 = 0;
+const ROOM: u64 = 1;
+
+impl Sleep {
+    pub(crate) fn new() -> Sleep {
+        Sleep {
+            word: AtomicU64::new(AWAKE),
+            worker: OnceLock::new(),
+        }
+    }
+
+    /// Says who is to be woken: the calling thread.
+    pub(crate) fn adopt(&self) {
+        self.worker.get_or_init(thread::current);
+    }
+
+    /// P2: to be called after a push of an entry that is due at `due`.
+    #[inline]
+    pub(crate) fn wake_for(&self, due: Tick, crowded: bool) {
+        let plan = self.word.load(Ordering::SeqCst);
+        if is_too_late(plan, due, crowded) {
+            self.wake_slow(plan, due, crowded);
+        }
+    }
+
+    #[cold]
+    fn wake_slow(&self, mut plan: u64, due: Tick, crowded: bool) {
+        while is_too_late(plan, due, crowded) {
+            match self
+                .word
+                .compare_exchange(plan, AWAKE, Ordering::SeqCst, Ordering::SeqCst)
+            {
+                Ok(_) => return self.unpark(),
+                Err(now) => plan = now,
+            }
+        }
+    }
+
+    /// Wakes the worker whatever its plan.
+    pub(crate) fn unpark(&self) {
+        if let Some(worker) = self.worker.get() {
+            worker.unpark();
+        }
+    }
+
+    /// W1 to W4. `until` tells how long it is to the plan's tick, `None` for ever; `news` is W2.
+    /// Returns whether the worker has slept.
+    pub(crate) fn sleep(
+        &self,
+        plan: Tick,
+        room: bool,
+        until: impl FnOnce() -> Option<Duration>,
+        news: impl FnOnce() -> bool,
+    ) -> bool {
+        self.word
+            .store(plan.0 << 1 | u64::from(room), Ordering::SeqCst);
+        let sleeps = !news();
+        if sleeps {
+            match until() {
+                None => thread::park(),
+                Some(duration) => thread::park_timeout(duration),
+            }
+        }
+        self.word.store(AWAKE, Ordering::SeqCst);
+        sleeps
+    }
+}
+
+#[inline]
+fn is_too_late(plan: u64, due: Tick, crowded: bool) -> bool {
+    plan != AWAKE && (due.0 < plan >> 1 || crowded && plan & ROOM != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_plan_that_is_too_late_asks_for_a_wake_up() {
+        let plan = |tick: u64, room: u64| tick << 1 | room;
+        assert!(!is_too_late(AWAKE, Tick(1), true));
+        assert!(is_too_late(plan(5, 0), Tick(4), false));
+        assert!(!is_too_late(plan(5, 1), Tick(5), false));
+        assert!(!is_too_late(plan(5, 0), Tick(9), true));
+        assert!(is_too_late(plan(5, 1), Tick(9), true));
+        assert!(is_too_late(plan(Tick::NEVER.0, 0), Tick(1 << 44), false));
+        assert!(!is_too_late(plan(Tick::NEVER.0, 0), Tick::NEVER, false));
+    }
+}

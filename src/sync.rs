@@ -1,0 +1,29 @@
+//! The atomics, cells and locks that the protocols are written in: the standard ones, or loom's
+//! when the crate is compiled with `--cfg hashed_wheel_loom` to have its interleavings explored.
+
+#[cfg(not(hashed_wheel_loom))]
+pub(crate) use plain::*;
+
+#[cfg(not(hashed_wheel_loom))]
+mod plain {
+    pub(crate) use parking_lot::{Condvar, Mutex};
+    pub(crate) use std::sync::atomic::{
+        AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+
+    /// `std`'s cell with loom's way of asking for access, so that one source serves both.
+    #[derive(Debug)]
+    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        #[inline]
+        pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+            f(self.0.get())
+        }
+
+        #[inline]
+        pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+    }
+}
