@@ -56,9 +56,11 @@ fn any(matches: impl Fn(&Frame) -> bool) -> bool {
         .unwrap_or(false)
 }
 
-/// Whether this is the thread of that timer.
-pub(crate) fn is_driving(timer: u64) -> bool {
-    any(|frame| frame.timer == timer && frame.activity == Activity::Driving)
+/// Whether this is the thread of that timer: who advances a manual clock is the thread of all timers
+/// on it.
+pub(crate) fn is_driving(timer: u64, clock: usize) -> bool {
+    let is_driven = |frame: &Frame| frame.timer == timer || clock != 0 && frame.clock == clock;
+    any(|frame| frame.activity == Activity::Driving && is_driven(frame))
 }
 
 /// Whether this thread is in the thread factory of that timer.

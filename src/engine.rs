@@ -16,7 +16,7 @@ use crate::clock::FOREVER;
 use crate::contain::contain;
 use crate::entry::Entry;
 use crate::inner::Inner;
-use crate::pending::{Filed, Filer, Inlet};
+use crate::pending::{Filed, Filer, Inlet, lane_count};
 use crate::run::{self, Executor};
 use crate::slab::slot::Met;
 use crate::task::Kind;
@@ -57,6 +57,9 @@ pub(crate) trait Drive: Send {
 
     /// If rubbish exceeds its bound, removes some of it: whether there was reason to.
     fn sweep(&mut self, inner: &Inner) -> bool;
+
+    /// Makes the counters public.
+    fn tell(&self, inner: &Inner);
 }
 
 /// The timer thread's own state.
@@ -79,7 +82,7 @@ impl<W: Wheel> Engine<W> {
     pub(crate) fn new(wheel: W, executor: Option<Executor>) -> Engine<W> {
         Engine {
             wheel,
-            inlets: Box::default(),
+            inlets: (0..lane_count()).map(|_| Inlet::default()).collect(),
             first_lane: 0,
             moved: 0,
             due: Vec::new(),
@@ -90,9 +93,6 @@ impl<W: Wheel> Engine<W> {
     }
 
     fn is_queue_empty(&self, inner: &Inner) -> bool {
-        if self.inlets.is_empty() {
-            return false;
-        }
         self.inlets
             .iter()
             .zip(&inner.lanes)
@@ -104,9 +104,6 @@ impl<W: Wheel> Engine<W> {
     /// The lanes share what is allowed: each gets its part first, and the next time another begins, so
     /// that a lane which is always full cannot starve the others.
     fn transfer(&mut self, inner: &Inner) {
-        if self.inlets.is_empty() {
-            self.inlets = inner.lanes.iter().map(|_| Inlet::default()).collect();
-        }
         let lanes = self.inlets.len();
         let mut filer = ToWheel {
             inner,
@@ -172,15 +169,6 @@ impl<W: Wheel> Engine<W> {
             .max_lateness
             .raise_to(now.saturating_sub(deadline));
     }
-
-    fn tell(&self, inner: &Inner) {
-        let tally = &inner.worker_tally;
-        tally.tell_wheel(self.wheel.counters());
-        tally.transferred.set(self.transferred);
-        tally.swept.set(self.swept);
-        tally.filed.set(self.wheel.len() as u64);
-        tally.wheel_bytes.set(self.wheel.bytes() as u64);
-    }
 }
 
 impl<W: Wheel> Drive for Engine<W> {
@@ -232,6 +220,8 @@ impl<W: Wheel> Drive for Engine<W> {
         let mut due = mem::take(&mut self.due);
         self.wheel.advance(boundary, &mut due);
         self.moved = 0;
+        // From its first task on, a boundary counts as processed.
+        inner.processed.set(boundary.0);
         self.tell(inner);
         self.fire(inner, boundary, &due);
         due.clear();
@@ -251,6 +241,15 @@ impl<W: Wheel> Drive for Engine<W> {
         self.swept += (filed - self.wheel.len()) as u64;
         self.tell(inner);
         true
+    }
+
+    fn tell(&self, inner: &Inner) {
+        let tally = &inner.worker_tally;
+        tally.tell_wheel(self.wheel.counters());
+        tally.transferred.set(self.transferred);
+        tally.swept.set(self.swept);
+        tally.filed.set(self.wheel.len() as u64);
+        tally.wheel_bytes.set(self.wheel.bytes() as u64);
     }
 }
 

@@ -55,4 +55,19 @@ impl Entry {
     pub(crate) fn at(self, due: Tick) -> Entry {
         Entry::new(due, self.seq(), self.slot, self.epoch)
     }
+
+    /// The entry as two machine words.
+    #[inline]
+    pub(crate) fn to_words(self) -> [u64; 2] {
+        [self.key, u64::from(self.slot) << 32 | u64::from(self.epoch)]
+    }
+
+    #[inline]
+    pub(crate) fn from_words([key, who]: [u64; 2]) -> Entry {
+        Entry {
+            key,
+            slot: (who >> 32) as u32,
+            epoch: who as u32,
+        }
+    }
 }

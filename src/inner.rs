@@ -7,12 +7,13 @@ use crate::engine::Drive;
 use crate::entry::Entry;
 use crate::error::RejectReason;
 use crate::lifecycle::Lifecycle;
-use crate::pending::{Lane, Pushed};
+use crate::manual::ManualClock;
+use crate::pending::{self, Lane, Pushed};
 use crate::slab::Slab;
 use crate::slab::local::{self, Counters, Depot};
-use crate::slab::slot::{Cancel, Slot};
+use crate::slab::slot::{Slot, Vacant};
 use crate::sleep::Sleep;
-use crate::stats::{Stats, Tally, WorkerTally};
+use crate::stats::{Counter, Stats, Tally, WorkerTally};
 use crate::sync::{AtomicUsize, Mutex, Ordering, fence};
 use crate::task::{Kind, StoredTask};
 use crate::tick::Tick;
@@ -20,7 +21,7 @@ use crate::timeout::Timeout;
 use crate::{launch, parked};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// What a timer is built with, beside its wheel.
@@ -56,6 +57,8 @@ pub(crate) struct Inner {
     limited: Limited,
     pub(crate) tally: Tally,
     pub(crate) worker_tally: WorkerTally,
+    /// The last boundary whose tasks have begun to run.
+    pub(crate) processed: Counter,
 
     // For starting and stopping.
     pub(crate) launcher: Mutex<Option<launch::Launcher>>,
@@ -86,7 +89,7 @@ impl Inner {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         // Relaxed: any distinct number will do.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Inner {
+        let inner = Arc::new(Inner {
             id,
             name: settings.name,
             scale: settings.scale,
@@ -96,11 +99,12 @@ impl Inner {
             lifecycle: Lifecycle::new(),
             slab: Slab::new(),
             depot: Depot::new(id),
-            lanes: (0..lane_count()).map(|_| Lane::new()).collect(),
+            lanes: (0..pending::lane_count()).map(|_| Lane::new()).collect(),
             sleep: Sleep::new(),
             limited: Limited(AtomicUsize::new(0)),
             tally: Tally::default(),
             worker_tally: WorkerTally::default(),
+            processed: Counter::default(),
             launcher: Mutex::new(Some(launch::Launcher::new(
                 settings.factory,
                 settings
@@ -111,39 +115,60 @@ impl Inner {
             thread: Mutex::new(None),
             leftovers: Mutex::new(Vec::new()),
             keepers: AtomicU8::new(2),
-        })
+        });
+        if let Some(engine) = &*inner.engine.lock() {
+            engine.tell(&inner);
+        }
+        inner
     }
 
     // ── scheduling ────────────────────────────────────────────────────────────────────────────
 
     /// Takes a task: arms a slot, pushes its entry, and looks whether the timer has stopped meanwhile.
-    #[inline]
+    ///
+    /// Inlined, so that the task is written to its slot from where it is; what it calls is not.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "as said; it is worth a tenth of the call"
+    )]
     pub(crate) fn schedule(
         self: &Arc<Self>,
         task: StoredTask,
         when: When,
     ) -> Result<Timeout, (StoredTask, RejectReason)> {
-        if let Err(reason) = self.admit() {
-            self.tally.rejected.add(1);
-            return Err((task, reason));
-        }
+        let vacant = match self.vacancy() {
+            Ok(vacant) => vacant,
+            Err(reason) => return Err((task, *reason)),
+        };
         let periodic = task.kind() == Kind::Periodic;
         let (due, deadline) = self.deadline(when);
-        let vacant = local::with_cache(&self.depot, |cache| {
-            let vacant = cache.take(&self.slab);
-            // Before it is armed, so that nobody counts its end before its beginning.
-            cache.counters().scheduled.add(1);
-            vacant
-        });
         let number = vacant.slot();
         let entry = self.slot(number).arm(vacant, task, due, deadline, periodic);
+        let timeout = Timeout::of_user(self, number);
         self.submit(entry);
         // A stop that this look misses has not begun its scan when the entry was pushed, and will
         // find the slot armed: see `launch::finish`.
         if self.lifecycle.is_shutdown() {
-            return self.withdraw(number);
+            if let Some(task) = self.withdraw(number) {
+                return Err((task, RejectReason::Stopped));
+            }
         }
-        Ok(Timeout::of_user(self, number))
+        Ok(timeout)
+    }
+
+    /// A slot for a timeout that is taken, and counted. The reason is boxed to keep the answer small.
+    fn vacancy(self: &Arc<Self>) -> Result<Vacant, Box<RejectReason>> {
+        if let Err(reason) = self.admit() {
+            self.tally.rejected.add(1);
+            return Err(Box::new(reason));
+        }
+        Ok(local::with_cache(&self.depot, |cache| {
+            let vacant = cache.take(&self.slab);
+            // Before it is armed, so that nobody counts its end before its beginning.
+            cache.counters().scheduled.add(1);
+            vacant
+        }))
     }
 
     /// Makes room for one more and sees to it that the timer runs.
@@ -193,11 +218,13 @@ impl Inner {
             FOREVER => FOREVER,
             at => at.saturating_sub(self.lifecycle.started_at()),
         };
-        (self.scale.due(deadline), deadline)
+        let due = self.scale.due(deadline);
+        // A manual clock may stand on the very boundary whose tasks are running.
+        let coming = self.clock.manual().map_or(0, |_| self.processed.get() + 1);
+        (due.max(Tick(coming)), deadline)
     }
 
     /// Puts an entry into this thread's lane and wakes the worker if it would be late for it.
-    #[inline]
     pub(crate) fn submit(&self, entry: Entry) {
         if entry.due() == Tick::NEVER {
             // No entry: nothing will ever have to be done about it, until `stop` scans the slots.
@@ -210,17 +237,14 @@ impl Inner {
     }
 
     /// The timer stopped while this call was scheduling: the slot's word decides whether the scan of
-    /// `stop` has seen it.
+    /// `stop` has seen it. If not, the task is taken back.
     #[cold]
-    fn withdraw(self: &Arc<Self>, number: u32) -> Result<Timeout, (StoredTask, RejectReason)> {
-        let timeout = Timeout::of_user(self, number);
-        let Cancel::Task(task) = self.slot(number).cancel(false) else {
-            return Ok(timeout);
-        };
+    fn withdraw(&self, number: u32) -> Option<StoredTask> {
+        let task = self.slot(number).disarm()?;
         self.count(|counters| counters.scheduled.add(-1));
         self.release_one();
         self.tally.rejected.add(1);
-        Err((task, RejectReason::Stopped))
+        Some(task)
     }
 
     // ── slots ─────────────────────────────────────────────────────────────────────────────────
@@ -305,8 +329,16 @@ impl Inner {
 
     /// Marks this thread as doing something for this timer.
     pub(crate) fn enter(&self, activity: Activity) -> context::Entered {
-        let clock = self.clock.manual().map_or(0, |clock| clock.identity());
-        context::enter(activity, self.id, clock)
+        context::enter(activity, self.id, self.clock_identity())
+    }
+
+    /// Whether this thread is the timer's.
+    pub(crate) fn is_driven_here(&self) -> bool {
+        context::is_driving(self.id, self.clock_identity())
+    }
+
+    fn clock_identity(&self) -> usize {
+        self.clock.manual().map_or(0, ManualClock::identity)
     }
 }
 
@@ -314,10 +346,4 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.depot.close();
     }
-}
-
-/// A lane for each processor, as far as it pays.
-fn lane_count() -> usize {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    processors.next_power_of_two().min(8)
 }

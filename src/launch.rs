@@ -93,26 +93,33 @@ struct Attempt {
 enum Outcome {
     #[default]
     Open,
-    /// The job runs: the timer has started.
+    /// The job has begun, and is about to start the timer.
+    Begun,
+    /// The timer has started.
     Running,
     /// The job was dropped, or its starter has given it up.
     Failed,
 }
 
 impl Attempt {
-    /// Decides, if nobody has before; what it is decided to be.
+    /// Moves on from Open; where it stands after that.
     fn decide(&self, outcome: Outcome) -> Outcome {
-        let mut decided = self.outcome.lock();
-        if *decided == Outcome::Open {
-            *decided = outcome;
-            self.decided.notify_all();
-        }
-        *decided
+        self.advance(Outcome::Open, outcome)
     }
 
+    fn advance(&self, from: Outcome, to: Outcome) -> Outcome {
+        let mut outcome = self.outcome.lock();
+        if *outcome == from {
+            *outcome = to;
+            self.decided.notify_all();
+        }
+        *outcome
+    }
+
+    /// Waits for Running or Failed.
     fn wait(&self) -> Outcome {
         let mut outcome = self.outcome.lock();
-        while *outcome == Outcome::Open {
+        while matches!(*outcome, Outcome::Open | Outcome::Begun) {
             self.decided.wait(&mut outcome);
         }
         *outcome
@@ -127,7 +134,8 @@ struct Launch<'a> {
 
 impl Drop for Launch<'_> {
     fn drop(&mut self) {
-        if self.attempt.decide(Outcome::Failed) == Outcome::Failed {
+        self.attempt.decide(Outcome::Failed);
+        if self.attempt.wait() == Outcome::Failed {
             self.inner.lifecycle.start_failed();
         } else {
             self.inner.lifecycle.set_launched();
@@ -157,12 +165,11 @@ fn launch(inner: &Arc<Inner>) -> Result<(), StartError> {
         let _starting = inner.enter(Activity::Starting);
         factory(Box::new(move || first.run()))
     };
-    let outcome = match &made {
-        Ok(_) => attempt.wait(),
+    if made.is_err() {
         // It may have started a thread all the same.
-        Err(_) => attempt.decide(Outcome::Failed),
-    };
-    if outcome == Outcome::Running {
+        attempt.decide(Outcome::Failed);
+    }
+    if attempt.wait() == Outcome::Running {
         *inner.thread.lock() = made.ok();
         return Ok(());
     }
@@ -180,15 +187,19 @@ struct First {
 
 impl First {
     fn run(self) {
-        if self.attempt.decide(Outcome::Running) != Outcome::Running {
+        if self.attempt.decide(Outcome::Begun) != Outcome::Begun {
             return;
         }
         let inner = &self.inner;
         let _driving = inner.enter(Activity::Driving);
         let engine = inner.engine.lock().take();
-        let Some(mut engine) = engine else { return };
+        let Some(mut engine) = engine else {
+            self.attempt.advance(Outcome::Begun, Outcome::Failed);
+            return;
+        };
         inner.sleep.adopt();
         inner.lifecycle.started(inner.clock.now());
+        self.attempt.advance(Outcome::Begun, Outcome::Running);
         worker::work(inner, &mut *engine);
         finish(inner, engine);
     }
@@ -202,7 +213,7 @@ impl Drop for First {
 
 /// Stops the timer and returns what was pending.
 pub(crate) fn stop(inner: &Arc<Inner>) -> Result<Vec<Timeout>, StopError> {
-    if context::is_driving(inner.id) {
+    if inner.is_driven_here() {
         return Err(StopError::FromTimerThread);
     }
     match inner.lifecycle.close(false) {
@@ -294,10 +305,10 @@ pub(crate) fn finish(inner: &Arc<Inner>, engine: Box<dyn Drive>) {
 
 /// Claims all that is pending; futures apart from the rest.
 fn scan(inner: &Arc<Inner>) -> (Vec<Timeout>, Vec<Timeout>) {
-    inner
-        .lanes
-        .iter()
-        .for_each(crate::pending::Lane::synchronize);
+    // The lanes' tails are read, which orders this scan after the pushes that it must not miss.
+    for lane in &inner.lanes {
+        lane.is_empty();
+    }
     fence(Ordering::SeqCst);
     let returned = inner
         .slab

@@ -30,6 +30,7 @@ mod lifecycle;
 mod manual;
 mod parked;
 mod pending;
+mod ring;
 mod run;
 mod slab;
 mod sleep;

@@ -107,16 +107,20 @@ impl Sleep {
     ) -> bool {
         self.word
             .store(plan.0 << 1 | u64::from(room), Ordering::SeqCst);
-        let sleeps = !news();
-        if sleeps {
-            match until() {
-                None => thread::park(),
-                Some(duration) => thread::park_timeout(duration),
-            }
-        }
+        let sleeps = !news() && park(until());
         self.word.store(AWAKE, Ordering::SeqCst);
         sleeps
     }
+}
+
+/// Parks, unless there is no time for it.
+fn park(duration: Option<Duration>) -> bool {
+    match duration {
+        None => thread::park(),
+        Some(Duration::ZERO) => return false,
+        Some(duration) => thread::park_timeout(duration),
+    }
+    true
 }
 
 #[inline]

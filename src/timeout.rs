@@ -4,7 +4,7 @@ use crate::TimerHandle;
 use crate::clock::FOREVER;
 use crate::contain::contain;
 use crate::inner::{Inner, When};
-use crate::slab::slot::{Cancel, Left, Slot};
+use crate::slab::slot::{Left, Slot};
 use crate::slab::word::{State, Word};
 use crate::task::Task;
 use crate::tick::Tick;
@@ -107,16 +107,11 @@ impl Timeout {
     /// If dropping what the task has captured panics. The timeout is cancelled all the same.
     #[inline]
     pub fn cancel(&self) -> bool {
-        let cancelled = self.slot().cancel(true);
-        if let Cancel::TooLate = cancelled {
-            return false;
-        }
         let inner = self.inner();
-        inner.count(|counters| counters.cancelled.add(1));
-        inner.release_one();
-        // Last, when all is settled: the drop may panic, or call the timer.
-        drop(cancelled);
-        true
+        self.slot().cancel(|| {
+            inner.count(|counters| counters.cancelled.add(1));
+            inner.release_one();
+        })
     }
 
     /// Whether it was cancelled, or returned by [`stop`](TimerHandle::stop). Once true, always true.

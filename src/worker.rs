@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Runs until the timer is stopped.
 pub(crate) fn work(inner: &Arc<Inner>, engine: &mut dyn Drive) {
-    while !inner.lifecycle.is_shutdown() {
+    'awake: while !inner.lifecycle.is_shutdown() {
         engine.settle(inner, inner.passed());
         while let Some(boundary) = next_passed(inner, engine) {
             engine.visit(inner, boundary);
@@ -17,9 +17,12 @@ pub(crate) fn work(inner: &Arc<Inner>, engine: &mut dyn Drive) {
             }
         }
         // A step at a time: the clock goes on meanwhile.
-        if !engine.sweep(inner) {
-            sleep(inner, engine);
+        while engine.sweep(inner) {
+            if next_passed(inner, engine).is_some() {
+                continue 'awake;
+            }
         }
+        sleep(inner, engine);
     }
 }
 

@@ -216,32 +216,65 @@ impl Slot {
         }
     }
 
-    /// Transition 4, or only its first half: a call that takes back what it has just armed has no
-    /// business with a run that has begun.
+    /// Transition 4: whether this call is the one that ends the timeout. If so, `settle` is called, and
+    /// then the task is dropped, last of all: its drop may panic, or call the timer.
     #[inline]
-    pub(crate) fn cancel(&self, also_during_run: bool) -> Cancel {
+    pub(crate) fn cancel(&self, settle: impl FnOnce()) -> bool {
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
         loop {
             let to = match word.state() {
                 State::Armed => State::Cancelled,
-                State::Running if also_during_run && word.is_periodic() => State::Ending,
-                _ => return Cancel::TooLate,
+                State::Running if word.is_periodic() => State::Ending,
+                _ => return false,
             };
-            match self.word.compare_exchange_weak(
+            match self.move_on(word, to) {
+                Ok(()) if to == State::Cancelled => {
+                    // SAFETY: Armed → Cancelled was won, which makes the task this call's.
+                    let _task = unsafe { self.take_task() };
+                    settle();
+                    return true;
+                }
+                Ok(()) => {
+                    settle();
+                    return true;
+                }
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The first half of transition 4, for a call that takes back what it has just armed: it has no
+    /// business with a run that has begun.
+    pub(crate) fn disarm(&self) -> Option<StoredTask> {
+        self.take_from(State::Armed)
+    }
+
+    /// Leaves `from` for Cancelled, with the task, if that is where the slot is.
+    fn take_from(&self, from: State) -> Option<StoredTask> {
+        // Relaxed: the CAS decides.
+        let mut word = Word(self.word.load(Ordering::Relaxed));
+        while word.state() == from {
+            match self.move_on(word, State::Cancelled) {
+                // SAFETY: leaving Armed or Stopped was won, which makes the task this call's.
+                Ok(()) => return Some(unsafe { self.take_task() }),
+                Err(now) => word = now,
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn move_on(&self, word: Word, to: State) -> Result<(), Word> {
+        self.word
+            .compare_exchange_weak(
                 word.0,
                 word.with_state(to).0,
                 Ordering::Acquire,
                 Ordering::Relaxed,
-            ) {
-                // SAFETY: Armed → Cancelled was won, which makes the task this call's.
-                Ok(_) if to == State::Cancelled => {
-                    return Cancel::Task(unsafe { self.take_task() });
-                }
-                Ok(_) => return Cancel::DuringRun,
-                Err(now) => word = Word(now),
-            }
-        }
+            )
+            .map(drop)
+            .map_err(Word)
     }
 
     /// Transition 10 for the handle bit `handle` ([`Word::USER`] or [`Word::RETURNED`]).
@@ -422,21 +455,7 @@ impl Slot {
 
     /// Transition 9: the task, the first time.
     pub(crate) fn take_stopped(&self) -> Option<StoredTask> {
-        // Relaxed: the CAS decides.
-        let mut word = Word(self.word.load(Ordering::Relaxed));
-        while word.state() == State::Stopped {
-            match self.word.compare_exchange_weak(
-                word.0,
-                word.with_state(State::Cancelled).0,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
-                // SAFETY: Stopped → Cancelled was won, which makes the task this call's.
-                Ok(_) => return Some(unsafe { self.take_task() }),
-                Err(now) => word = Word(now),
-            }
-        }
-        None
+        self.take_from(State::Stopped)
     }
 
     /// What kind of task a slot holds that was [`StopOutcome::Returned`].
@@ -460,15 +479,4 @@ impl Slot {
         self.task
             .with_mut(|cell| unsafe { (*cell).assume_init_read() })
     }
-}
-
-/// What came of a cancellation.
-#[derive(Debug)]
-pub(crate) enum Cancel {
-    /// It was pending; this is its task.
-    Task(StoredTask),
-    /// It is periodic and running; the runner ends it.
-    DuringRun,
-    /// It has fired, or was cancelled before.
-    TooLate,
 }

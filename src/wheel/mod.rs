@@ -54,12 +54,14 @@ pub(crate) trait Wheel: Send {
     fn insert(&mut self, entry: Entry);
 
     /// A boundary after `now` that must not be jumped over, because an entry is due at it (or a
-    /// bucket has to be cascaded); the earliest such. `None` when nothing is filed.
+    /// bucket has to be cascaded); the earliest such. `None` when nothing is filed. While a sweep
+    /// stands in the midst of a bucket, it may still be that of an entry the sweep has removed.
     fn next_work(&self) -> Option<Tick>;
 
     /// Processes boundary `to`, appending what is due to `due`, in the order of filing where the
     /// wheel keeps it. The caller keeps to `now < to` and `to ≤ next_work()`: boundaries in between
-    /// have no work and count as processed.
+    /// have no work and count as processed. An empty `due` may be exchanged for another buffer, so
+    /// its capacity is not kept.
     fn advance(&mut self, to: Tick, due: &mut Vec<Entry>);
 
     /// Looks at up to about `limit` entries, going on where the last call ended and starting over

@@ -5,7 +5,7 @@ use super::hierarchical::HierarchicalWheel;
 use super::model::{Checked, LAST, Pair, Rng, Seed, entry};
 
 /// How many schedules each wheel is tried with: every size with every scale, several times.
-const SCHEDULES: u64 = 2000;
+const SCHEDULES: u64 = 1500;
 
 macro_rules! for_both_wheels {
     ($($test:ident)*) => {

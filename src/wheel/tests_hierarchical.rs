@@ -104,36 +104,32 @@ fn buckets_are_used_again_over_many_revolutions() {
     assert_eq!(pair.levels(), 3);
 }
 
-/// Deadlines on every level's edge, from starts next to every level's edge.
+/// From starts next to every level's edge, deadlines next to the edges of that level and of the
+/// two below and above it.
 #[test]
 fn edges_of_levels_are_exact() {
     for size in [2_u64, 3, 20, 1000] {
         let powers = (1..45).map(|k| size.saturating_pow(k));
         let spans: Vec<u64> = powers.filter(|&span| span < LAST).collect();
-        let around = |span: u64| [span - 1, span, span + 1];
-        for (low, start) in spans
-            .iter()
-            .flat_map(|&span| around(span).map(|s| (span, s)))
-        {
-            let mut pair = HierarchicalPair::new(size as usize);
-            pair.advance(start);
-            let near = spans
-                .iter()
-                .filter(|&&span| span / low < 50 && low / span < 50);
-            for due in near
-                .flat_map(|&span| around(span))
-                .map(|delay| start + delay)
-            {
-                let slot = pair.insert(due);
-                let (level, bucket) = pair.wheel.locate(slot).unwrap();
-                assert_eq!(
-                    (level, bucket as u64),
-                    naive_place(size, start, due.min(LAST))
-                );
+        for (level, &span) in spans.iter().enumerate() {
+            let delays = &spans[level.saturating_sub(2)..spans.len().min(level + 3)];
+            for start in [span - 1, span, span + 1] {
+                try_delays_around(delays, size, start);
             }
-            pair.run_out();
         }
     }
+}
+
+fn try_delays_around(spans: &[u64], size: u64, start: u64) {
+    let mut pair = HierarchicalPair::new(size as usize);
+    pair.advance(start);
+    for delay in spans.iter().flat_map(|span| [span - 1, *span, span + 1]) {
+        let due = (start + delay).min(LAST);
+        let slot = pair.insert(due);
+        let (level, bucket) = pair.wheel.locate(slot).unwrap();
+        assert_eq!((level, bucket as u64), naive_place(size, start, due));
+    }
+    pair.run_out();
 }
 
 /// The lowest level whose clock and span reach `due`.
@@ -178,24 +174,19 @@ fn a_million_entries_in_one_bucket_cascade() {
 
 #[test]
 fn spans_saturate() {
-    // Level 2 spans 2.5 × 10^13 ticks, less than the last tick; level 3 would span 2^66.
-    let size = 5_000_000;
-    let mut pair = HierarchicalPair::new(size);
-    for due in [
-        1,
-        4_999_999,
-        5_000_000,
-        24_999_999_999_999,
-        25_000_000_000_000,
-        LAST,
-    ] {
-        let slot = pair.insert(due);
-        let (level, bucket) = pair.wheel.locate(slot).unwrap();
-        assert_eq!((level, bucket as u64), naive_place(size as u64, 0, due));
+    // Two levels span less than the last tick, and three more than 2^64 ticks: of 2^22, three
+    // would span 2^66, which is 0 in 64 bits.
+    for size in [5_000_000, 1 << 22] {
+        let mut pair = HierarchicalPair::new(size as usize);
+        for due in [1, size - 1, size, size * size - 1, size * size, LAST] {
+            let slot = pair.insert(due);
+            let (level, bucket) = pair.wheel.locate(slot).unwrap();
+            assert_eq!((level, bucket as u64), naive_place(size, 0, due));
+        }
+        assert_eq!(pair.levels(), 3);
+        pair.run_out();
+        assert_eq!(pair.wheel.now(), Tick(LAST));
     }
-    assert_eq!(pair.levels(), 3);
-    pair.run_out();
-    assert_eq!(pair.wheel.now(), Tick(LAST));
 }
 
 #[test]
