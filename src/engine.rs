@@ -21,7 +21,8 @@ use crate::run::{self, Executor};
 use crate::slab::slot::Met;
 use crate::task::Kind;
 use crate::tick::Tick;
-use crate::wheel::Wheel;
+use crate::wheel::{Judge, Wheel};
+use std::cell::Cell;
 use std::mem;
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ pub(crate) trait Drive: Send {
     fn settle(&mut self, inner: &Inner, passed: Tick);
 
     /// Counts the boundaries up to `passed` as processed, as far as they have no work.
-    fn pass(&mut self, passed: Tick);
+    fn pass(&mut self, inner: &Inner, passed: Tick);
 
     /// Processes `boundary`, which is the one that [`Drive::next_boundary`] named.
     fn visit(&mut self, inner: &Arc<Inner>, boundary: Tick);
@@ -76,6 +77,8 @@ pub(crate) struct Engine<W> {
     executor: Option<Executor>,
     transferred: u64,
     swept: u64,
+    /// How many entries the wheel had when its bytes were last counted.
+    weighed: Cell<usize>,
 }
 
 impl<W: Wheel> Engine<W> {
@@ -89,6 +92,7 @@ impl<W: Wheel> Engine<W> {
             executor,
             transferred: 0,
             swept: 0,
+            weighed: Cell::new(0),
         }
     }
 
@@ -193,17 +197,17 @@ impl<W: Wheel> Drive for Engine<W> {
             self.moved = 0;
         }
         self.transfer(inner);
-        self.pass(passed);
+        self.pass(inner, passed);
         self.tell(inner);
     }
 
-    fn pass(&mut self, passed: Tick) {
+    fn pass(&mut self, inner: &Inner, passed: Tick) {
         let idle = self
             .wheel
             .next_work()
             .map_or(passed, |work| passed.min(work.previous()));
         if idle > self.wheel.now() {
-            self.wheel.advance(idle, &mut self.due);
+            self.wheel.advance(idle, &mut self.due, &mut Slots(inner));
             debug_assert!(
                 self.due.is_empty(),
                 "a boundary without work had something due"
@@ -218,7 +222,7 @@ impl<W: Wheel> Drive for Engine<W> {
             self.transfer(inner);
         }
         let mut due = mem::take(&mut self.due);
-        self.wheel.advance(boundary, &mut due);
+        self.wheel.advance(boundary, &mut due, &mut Slots(inner));
         self.moved = 0;
         // From its first task on, a boundary counts as processed.
         inner.processed.set(boundary.0);
@@ -235,9 +239,7 @@ impl<W: Wheel> Drive for Engine<W> {
         if filed <= RUBBISH || filed as u64 <= 2 * inner.pending() + RUBBISH as u64 {
             return false;
         }
-        self.wheel.sweep(SWEEP_STEP, &mut |entry| {
-            inner.slot(entry.slot()).is_dead(entry)
-        });
+        self.wheel.sweep(SWEEP_STEP, &mut Slots(inner));
         self.swept += (filed - self.wheel.len()) as u64;
         self.tell(inner);
         true
@@ -249,7 +251,12 @@ impl<W: Wheel> Drive for Engine<W> {
         tally.transferred.set(self.transferred);
         tally.swept.set(self.swept);
         tally.filed.set(self.wheel.len() as u64);
-        tally.wheel_bytes.set(self.wheel.bytes() as u64);
+        // Counting them takes a walk through the buckets, so only when there is much to be told.
+        let len = self.wheel.len();
+        if len.abs_diff(self.weighed.get()) > len / 4 + 1000 {
+            self.weighed.set(len);
+            tally.wheel_bytes.set(self.wheel.bytes() as u64);
+        }
     }
 }
 
@@ -257,6 +264,21 @@ impl<W> Drop for Engine<W> {
     fn drop(&mut self) {
         let executor = self.executor.take();
         contain("the drop of the executor", || drop(executor));
+    }
+}
+
+/// The slots know which entries are dead.
+struct Slots<'a>(&'a Inner);
+
+impl Judge for Slots<'_> {
+    #[inline]
+    fn prefetch(&self, entry: Entry) {
+        prefetch(self.0, entry);
+    }
+
+    #[inline]
+    fn is_dead(&mut self, entry: Entry) -> bool {
+        self.0.slot(entry.slot()).is_dead(entry)
     }
 }
 

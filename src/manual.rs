@@ -169,7 +169,7 @@ impl Inner {
         let engine = engine.as_mut()?;
         // Boundaries before now had no work. One that lies at this very moment may get some.
         let elapsed = now.saturating_sub(self.lifecycle.started_at());
-        engine.pass(self.scale.passed(elapsed.saturating_sub(1)));
+        engine.pass(self, self.scale.passed(elapsed.saturating_sub(1)));
         let boundary = engine.next_boundary(self)?;
         Some((self.moment(boundary)?, boundary))
     }
@@ -186,7 +186,7 @@ impl Inner {
     /// Counts all boundaries up to now as processed.
     fn settle_manually(self: &Arc<Self>) {
         self.with_engine(|engine| {
-            engine.pass(self.passed());
+            engine.pass(self, self.passed());
             while engine.sweep(self) {}
         });
     }

@@ -14,6 +14,7 @@
 //! reaches the end of the bucket, or when the bucket's time comes before that. Where the sweep
 //! stands ([`Progress`]) is kept by the wheel, since only one bucket at a time is being swept.
 
+use super::{Judge, LOOKAHEAD};
 use crate::entry::Entry;
 use crate::tick::Tick;
 use std::mem;
@@ -146,13 +147,16 @@ impl Bucket {
         &mut self,
         progress: &mut Progress,
         limit: usize,
-        is_dead: &mut dyn FnMut(Entry) -> bool,
+        judge: &mut impl Judge,
     ) -> Step {
         let Progress { mut kept, seen } = *progress;
         let end = self.entries.len().min(seen.saturating_add(limit));
         for index in seen..end {
+            if let Some(&ahead) = self.entries.get(index + LOOKAHEAD) {
+                judge.prefetch(ahead);
+            }
             let entry = self.entries[index];
-            if !is_dead(entry) {
+            if !judge.is_dead(entry) {
                 self.entries[kept] = entry;
                 kept += 1;
             }

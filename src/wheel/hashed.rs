@@ -20,7 +20,7 @@
 
 use super::bucket::{Progress, Step};
 use super::row::Row;
-use super::{Wheel, WheelCounters};
+use super::{Judge, Wheel, WheelCounters};
 use crate::entry::Entry;
 use crate::tick::Tick;
 
@@ -129,7 +129,7 @@ impl HashedWheel {
     }
 
     /// One step of the sweep, within one bucket.
-    fn sweep_one(&mut self, limit: usize, is_dead: &mut dyn FnMut(Entry) -> bool) -> usize {
+    fn sweep_one(&mut self, limit: usize, judge: &mut impl Judge) -> usize {
         let from = self.sweeping.slot;
         let next = self
             .buckets
@@ -150,7 +150,7 @@ impl HashedWheel {
             looked,
             removed,
             finished,
-        } = bucket.sweep(progress, limit, is_dead);
+        } = bucket.sweep(progress, limit, judge);
         self.len -= removed;
         if finished {
             if bucket.finish_sweep(progress) {
@@ -196,7 +196,7 @@ impl Wheel for HashedWheel {
         self.earliest.first()
     }
 
-    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>) {
+    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, _: &mut impl Judge) {
         debug_assert!(self.now < to);
         debug_assert!(self.next_work().is_none_or(|work| to <= work));
         self.now = to;
@@ -205,12 +205,12 @@ impl Wheel for HashedWheel {
         }
     }
 
-    fn sweep(&mut self, limit: usize, is_dead: &mut dyn FnMut(Entry) -> bool) -> usize {
+    fn sweep(&mut self, limit: usize, judge: &mut impl Judge) -> usize {
         // No more than once round.
         let limit = limit.clamp(1, self.len.max(1));
         let mut looked = 0;
         while looked < limit && self.len > 0 {
-            looked += self.sweep_one(limit - looked, is_dead);
+            looked += self.sweep_one(limit - looked, judge);
         }
         looked
     }

@@ -29,7 +29,7 @@
 
 use super::bucket::{Progress, Step};
 use super::row::Row;
-use super::{Wheel, WheelCounters};
+use super::{Judge, LOOKAHEAD, Wheel, WheelCounters};
 use crate::entry::Entry;
 use crate::tick::Tick;
 use std::cmp::Reverse;
@@ -204,7 +204,7 @@ impl HierarchicalWheel {
     }
 
     /// Hands out the bucket at `place`, or cascades it.
-    fn expire(&mut self, place: Place, due: &mut Vec<Entry>) {
+    fn expire(&mut self, place: Place, due: &mut Vec<Entry>, judge: &mut impl Judge) {
         let row = &mut self.levels[place.level].buckets;
         let Some(bucket) = row.occupied_mut(place.bucket) else {
             return;
@@ -227,14 +227,20 @@ impl HierarchicalWheel {
             bucket.take_all(progress, &mut entries);
             row.close(place.bucket);
             row.expect(entries.len());
-            self.cascade(&entries, due);
+            self.cascade(&entries, due, judge);
         }
     }
 
-    fn cascade(&mut self, entries: &[Entry], due: &mut Vec<Entry>) {
-        for &entry in entries {
+    /// Files the entries of a bucket anew. The dead ones would only be moved again.
+    fn cascade(&mut self, entries: &[Entry], due: &mut Vec<Entry>, judge: &mut impl Judge) {
+        for (index, &entry) in entries.iter().enumerate() {
+            if let Some(&ahead) = entries.get(index + LOOKAHEAD) {
+                judge.prefetch(ahead);
+            }
             if entry.due() <= self.now {
                 due.push(entry);
+                self.len -= 1;
+            } else if judge.is_dead(entry) {
                 self.len -= 1;
             } else {
                 self.file(entry, entry.due());
@@ -288,7 +294,7 @@ impl HierarchicalWheel {
     }
 
     /// One step of the sweep, within one bucket.
-    fn sweep_one(&mut self, limit: usize, is_dead: &mut dyn FnMut(Entry) -> bool) -> usize {
+    fn sweep_one(&mut self, limit: usize, judge: &mut impl Judge) -> usize {
         let from = self.sweeping.place;
         let next = self
             .next_occupied(from)
@@ -309,7 +315,7 @@ impl HierarchicalWheel {
             looked,
             removed,
             finished,
-        } = bucket.sweep(progress, limit, is_dead);
+        } = bucket.sweep(progress, limit, judge);
         self.len -= removed;
         if finished {
             bucket.finish_sweep(progress);
@@ -346,23 +352,23 @@ impl Wheel for HierarchicalWheel {
         self.queue.peek().map(|head| head.start.0)
     }
 
-    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>) {
+    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, judge: &mut impl Judge) {
         debug_assert!(self.now < to);
         debug_assert!(self.next_work().is_none_or(|work| to <= work));
         self.now = to;
         self.move_clocks();
         while let Some(place) = self.next_started() {
-            self.expire(place, due);
+            self.expire(place, due, judge);
         }
         self.tidy_queue();
     }
 
-    fn sweep(&mut self, limit: usize, is_dead: &mut dyn FnMut(Entry) -> bool) -> usize {
+    fn sweep(&mut self, limit: usize, judge: &mut impl Judge) -> usize {
         // No more than once round.
         let limit = limit.clamp(1, self.len.max(1));
         let mut looked = 0;
         while looked < limit && self.len > 0 {
-            looked += self.sweep_one(limit - looked, is_dead);
+            looked += self.sweep_one(limit - looked, judge);
         }
         self.tidy_queue();
         looked

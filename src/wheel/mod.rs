@@ -36,11 +36,31 @@ pub(crate) struct WheelCounters {
     pub(crate) levels: u64,
 }
 
+/// What a wheel asks about its entries when it goes through many of them.
+pub(crate) trait Judge {
+    /// Says that this entry will be asked about soon.
+    fn prefetch(&self, _entry: Entry) {}
+
+    /// Whether the entry can never fire anything, and is to be dropped.
+    fn is_dead(&mut self, entry: Entry) -> bool;
+}
+
+/// How many entries ahead a wheel says what it will ask about.
+const LOOKAHEAD: usize = 8;
+
+/// Any condition will do as a judge.
+#[cfg(test)]
+impl<F: FnMut(Entry) -> bool> Judge for F {
+    fn is_dead(&mut self, entry: Entry) -> bool {
+        self(entry)
+    }
+}
+
 /// A structure of buckets over ticks.
 ///
 /// Rules that hold between the calls:
-/// - every entry filed is handed out exactly once, by `advance` or by a sweep that was told it is
-///   dead;
+/// - every entry filed is handed out exactly once by `advance`, unless the wheel was told that it is
+///   dead, by a sweep or in a cascade;
 /// - `advance(t)` hands out exactly the entries with `due ≤ t`, so an entry is handed out at the
 ///   first boundary at or after its due tick that had not been processed when it was filed.
 pub(crate) trait Wheel: Send {
@@ -61,13 +81,14 @@ pub(crate) trait Wheel: Send {
     /// Processes boundary `to`, appending what is due to `due`, in the order of filing where the
     /// wheel keeps it. The caller keeps to `now < to` and `to ≤ next_work()`: boundaries in between
     /// have no work and count as processed. An empty `due` may be exchanged for another buffer, so
-    /// its capacity is not kept.
-    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>);
+    /// its capacity is not kept. What is moved within the wheel is dropped if `judge` says it is dead.
+    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, judge: &mut impl Judge);
 
     /// Looks at up to about `limit` entries, going on where the last call ended and starting over
-    /// behind the last bucket, and removes those that `is_dead` names, keeping the order of the
-    /// others. Gives memory back that the removal left unused. Returns how many were looked at: 0 only if the wheel is empty.
-    fn sweep(&mut self, limit: usize, is_dead: &mut dyn FnMut(Entry) -> bool) -> usize;
+    /// behind the last bucket, and removes the dead ones, keeping the order of the others. Gives
+    /// memory back that the removal left unused. Returns how many were looked at: 0 only if the
+    /// wheel is empty.
+    fn sweep(&mut self, limit: usize, judge: &mut impl Judge) -> usize;
 
     /// What was done so far.
     fn counters(&self) -> WheelCounters;

@@ -85,6 +85,15 @@ impl Model {
         self.filed.retain(|_, entries| !entries.is_empty());
     }
 
+    /// Removes the entry if it is dead: whether it is.
+    fn bury(&mut self, dead: &HashSet<u32>, entry: Entry) -> bool {
+        let is_dead = dead.contains(&entry.slot());
+        if is_dead {
+            self.remove(entry);
+        }
+        is_dead
+    }
+
     fn earliest(&self) -> Option<Tick> {
         self.filed.keys().next().map(|&boundary| Tick(boundary))
     }
@@ -128,7 +137,9 @@ impl<W: Checked> Pair<W> {
     /// Processes boundary `to` on both sides and returns the slots handed out.
     pub(super) fn advance(&mut self, to: u64) -> Vec<u32> {
         let mut due = Vec::new();
-        self.wheel.advance(Tick(to), &mut due);
+        let (dead, model) = (&self.dead, &mut self.model);
+        self.wheel
+            .advance(Tick(to), &mut due, &mut |entry| model.bury(dead, entry));
         let mut expected = self.model.filed.remove(&to).unwrap_or_default();
         let in_order = due.iter().map(|entry| entry.slot()).collect();
         if !W::KEEPS_ORDER {
@@ -170,13 +181,9 @@ impl<W: Checked> Pair<W> {
     pub(super) fn sweep(&mut self, limit: usize) -> usize {
         let before = self.wheel.len();
         let (dead, model) = (&self.dead, &mut self.model);
-        let looked = self.wheel.sweep(limit, &mut |entry| {
-            let is_dead = dead.contains(&entry.slot());
-            if is_dead {
-                model.remove(entry);
-            }
-            is_dead
-        });
+        let looked = self
+            .wheel
+            .sweep(limit, &mut |entry| model.bury(dead, entry));
         assert_eq!(looked, limit.min(before), "of {before}");
         self.check();
         looked

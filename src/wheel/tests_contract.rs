@@ -3,6 +3,7 @@
 use super::hashed::HashedWheel;
 use super::hierarchical::HierarchicalWheel;
 use super::model::{Checked, LAST, Pair, Rng, Seed, entry};
+use crate::entry::Entry;
 
 /// How many schedules each wheel is tried with: every size with every scale, several times.
 const SCHEDULES: u64 = 1500;
@@ -150,10 +151,12 @@ fn a_sweep_looks_at_every_entry_once_a_round<W: Checked>() {
             let mut seen = Vec::new();
             let mut looked = 0;
             while looked < 50 {
-                looked += pair.wheel.sweep(step.min(50 - looked), &mut |entry| {
-                    seen.push(entry.slot());
-                    false
-                });
+                looked += pair
+                    .wheel
+                    .sweep(step.min(50 - looked), &mut |entry: Entry| {
+                        seen.push(entry.slot());
+                        false
+                    });
             }
             seen.sort_unstable();
             assert_eq!(seen, (0..50).collect::<Vec<u32>>());
@@ -225,7 +228,9 @@ fn memory_follows_the_number_of_entries<W: Checked>() {
     }
     let full = wheel.bytes() - empty;
     assert!(full as u64 <= 32 * ENTRIES, "{full} bytes");
-    wheel.sweep(ENTRIES as usize, &mut |entry| entry.slot() % 100 != 0);
+    wheel.sweep(ENTRIES as usize, &mut |entry: Entry| {
+        entry.slot() % 100 != 0
+    });
     let swept = wheel.bytes() - empty;
     assert!(
         swept <= full / 10,
@@ -234,7 +239,7 @@ fn memory_follows_the_number_of_entries<W: Checked>() {
     let mut due = Vec::new();
     while let Some(work) = wheel.next_work() {
         due.clear();
-        wheel.advance(work, &mut due);
+        wheel.advance(work, &mut due, &mut |_| false);
     }
     // One spare group a level, and no buffers.
     let left = wheel.bytes() - empty;
@@ -252,7 +257,7 @@ fn nothing_is_handed_out_into_a_full_buffer_but_behind_it<W: Checked>() {
     }
     let mut due = Vec::new();
     while let Some(work) = wheel.next_work() {
-        wheel.advance(work, &mut due);
+        wheel.advance(work, &mut due, &mut |_| false);
     }
     assert_eq!(due, [first, second, third]);
 }

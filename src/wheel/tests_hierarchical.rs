@@ -4,6 +4,7 @@
 use super::Wheel;
 use super::hierarchical::HierarchicalWheel;
 use super::model::{HierarchicalPair, LAST, Rng, Seed, entry};
+use crate::entry::Entry;
 use crate::tick::Tick;
 
 // --- Levels and cascades. ---
@@ -158,7 +159,7 @@ fn a_million_entries_in_one_bucket_cascade() {
     let mut fired = 0;
     while let Some(work) = wheel.next_work() {
         due.clear();
-        wheel.advance(work, &mut due);
+        wheel.advance(work, &mut due, &mut |_| false);
         assert!(due.iter().all(|entry| entry.due() == work));
         fired += due.len() as u64;
     }
@@ -239,7 +240,7 @@ fn leftovers_in_the_queue_are_bounded() {
         for i in 0..50 {
             wheel.insert(entry(2 + (round * 7 + i * 13) % 900, i as u32));
         }
-        wheel.sweep(usize::MAX, &mut |entry| entry.slot() != u32::MAX);
+        wheel.sweep(usize::MAX, &mut |entry: Entry| entry.slot() != u32::MAX);
         assert_eq!(wheel.len(), 1);
         assert!(
             wheel.queue_len() <= 200,
