@@ -58,13 +58,32 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     tick: u64,
+    /// ⌊2^64 × (2^`log` − tick) / tick⌋ + 1, to divide by the tick with a multiplication.
+    reciprocal: u64,
+    /// ⌈log₂ tick⌉
+    log: u32,
 }
 
 impl Scale {
     /// A tick of that many nanoseconds, at least a million: [`Tick::BITS`] relies on it.
     pub(crate) fn new(tick: u64) -> Scale {
         debug_assert!(tick >= 1_000_000);
-        Scale { tick }
+        let log = u64::BITS - (tick - 1).leading_zeros();
+        let excess = (1_u128 << log) - u128::from(tick);
+        let reciprocal = ((excess << 64) / u128::from(tick)) as u64 + 1;
+        Scale {
+            tick,
+            reciprocal,
+            log,
+        }
+    }
+
+    /// `moment` / tick, exactly: Granlund and Montgomery's division by an invariant. A division
+    /// takes several times as long, and every timeout needs one.
+    #[inline]
+    fn ticks_in(self, moment: u64) -> u64 {
+        let high = (u128::from(self.reciprocal) * u128::from(moment) >> 64) as u64;
+        (high + ((moment - high) >> 1)) >> (self.log - 1)
     }
 
     /// The first boundary at or after a deadline; time zero is none.
@@ -73,13 +92,14 @@ impl Scale {
         if deadline == FOREVER {
             return Tick::NEVER;
         }
-        Tick(deadline.div_ceil(self.tick).max(1))
+        // Rounded up, without an addition that could overflow.
+        Tick(self.ticks_in(deadline.saturating_sub(1)) + 1)
     }
 
     /// The last boundary at or before a moment.
     #[inline]
     pub(crate) fn passed(self, moment: u64) -> Tick {
-        Tick(moment / self.tick)
+        Tick(self.ticks_in(moment))
     }
 
     /// When a boundary comes; `None` if it lies beyond the end of time.
@@ -134,6 +154,41 @@ mod tests {
                 assert!(moment >= deadline);
                 assert!(due == Tick(1) || scale.moment(due.previous()).unwrap() < deadline);
                 assert_eq!(scale.passed(moment), due);
+            }
+        }
+    }
+
+    #[test]
+    fn the_multiplication_divides_exactly() {
+        let mut number = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut random = move || {
+            number ^= number << 13;
+            number ^= number >> 7;
+            number ^= number << 17;
+            number
+        };
+        let powers = (20..64).flat_map(|log| [1 << log, (1 << log) - 1, (1 << log) + 1]);
+        let ticks = powers
+            .chain([MS, 3 * MS, u64::MAX])
+            .filter(|tick| *tick >= MS);
+        for tick in ticks.chain(
+            std::iter::repeat_with(random)
+                .filter(|tick| *tick >= MS)
+                .take(500),
+        ) {
+            let scale = Scale::new(tick);
+            let multiples = [1, 2, 3, u64::MAX / tick, random() % (u64::MAX / tick) + 1];
+            for multiple in multiples.map(|factor| tick.saturating_mul(factor)) {
+                for moment in [
+                    multiple - 1,
+                    multiple,
+                    multiple.saturating_add(1),
+                    random(),
+                    0,
+                    1,
+                ] {
+                    assert_eq!(scale.ticks_in(moment), moment / tick, "{moment} / {tick}");
+                }
             }
         }
     }

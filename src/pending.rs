@@ -37,9 +37,9 @@ use std::time::Duration;
 /// Entries that a ring holds.
 const RING: usize = 1024;
 /// Entries that a heap holds before a producer looks for dead ones among them.
-const COMPACT_FROM: usize = 4 * RING;
+const COMPACT_FROM: usize = 16 * RING;
 /// Live entries in a heap that are worth waking the worker for.
-const WORTH_A_WAKE: usize = 2 * RING;
+const WORTH_A_WAKE: usize = COMPACT_FROM / 2;
 /// How often a producer yields to one that was interrupted in a push, before it sleeps.
 const YIELDS: usize = 64;
 /// How far ahead slots are fetched into the cache.
