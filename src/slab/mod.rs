@@ -8,6 +8,7 @@
 //! A free slot is on a chain, in a thread's own cache or in the depot: see [`local`]. The protocol
 //! by which a slot changes hands is in [`slot`], the layout of its word in [`word`].
 
+mod huge_pages;
 pub(crate) mod local;
 pub(crate) mod slot;
 pub(crate) mod word;
@@ -15,7 +16,7 @@ pub(crate) mod word;
 use crate::sync::{Mutex, Ordering};
 use slot::Slot;
 use std::alloc::{self, Layout};
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicPtr;
 
 /// Slots of the first chunk.
@@ -27,15 +28,22 @@ pub(crate) struct Slab {
     /// Chunk `k` has `FIRST_CHUNK << k` slots, the first of them number `FIRST_CHUNK × (2^k − 1)`.
     /// Null until it is needed, then never changed.
     chunks: [AtomicPtr<Slot>; CHUNKS],
+    growth: Mutex<Growth>,
+}
+
+#[derive(Default)]
+struct Growth {
     /// How many slots have been given out. Slots from here on have never been used.
-    used: Mutex<u32>,
+    used: u32,
+    /// The memory behind the chunks.
+    allocations: Vec<Allocation>,
 }
 
 impl Slab {
     pub(crate) fn new() -> Slab {
         Slab {
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
-            used: Mutex::new(0),
+            growth: Mutex::default(),
         }
     }
 
@@ -61,24 +69,26 @@ impl Slab {
     /// When all of the 2^32 − 256 slots are in use.
     pub(crate) fn grow(&self, count: u32) -> u32 {
         debug_assert_eq!(FIRST_CHUNK % count, 0);
-        let mut used = self.used.lock();
-        let first = *used;
+        let mut growth = self.growth.lock();
+        let first = growth.used;
         assert!(
             first < u32::MAX - FIRST_CHUNK - count,
             "more than 2^32 pending timeouts"
         );
         let (chunk, _) = locate(first);
         if self.chunks[chunk].load(Ordering::Relaxed).is_null() {
+            let allocation = Allocation::new((FIRST_CHUNK as usize) << chunk);
             // Relaxed: readers have a number that was given out under the lock after this.
-            self.chunks[chunk].store(allocate(chunk), Ordering::Relaxed);
+            self.chunks[chunk].store(allocation.first_slot(), Ordering::Relaxed);
+            growth.allocations.push(allocation);
         }
-        *used += count;
+        growth.used += count;
         first
     }
 
     /// How many slots were ever given out: the numbers below are valid.
     pub(crate) fn used(&self) -> u32 {
-        *self.used.lock()
+        self.growth.lock().used
     }
 
     /// All slots that were ever given out when this was called.
@@ -93,18 +103,6 @@ impl Slab {
     }
 }
 
-impl Drop for Slab {
-    fn drop(&mut self) {
-        for (chunk, first) in self.chunks.iter_mut().enumerate() {
-            let first = *first.get_mut();
-            if !first.is_null() {
-                // SAFETY: allocated by `allocate` with the same layout; nobody has a number any more.
-                unsafe { alloc::dealloc(first.cast(), layout(chunk)) };
-            }
-        }
-    }
-}
-
 /// The chunk of a slot and its place in there.
 #[inline]
 fn locate(number: u32) -> (usize, usize) {
@@ -114,18 +112,46 @@ fn locate(number: u32) -> (usize, usize) {
     (chunk as usize, offset as usize)
 }
 
-fn layout(chunk: usize) -> Layout {
-    Layout::array::<Slot>((FIRST_CHUNK as usize) << chunk).expect("a chunk fits the address space")
+/// Zeroed memory for a number of slots.
+struct Allocation {
+    memory: NonNull<u8>,
+    layout: Layout,
 }
 
-fn allocate(chunk: usize) -> *mut Slot {
-    let layout = layout(chunk);
-    // SAFETY: the layout is not empty.
-    let first = unsafe { alloc::alloc_zeroed(layout) };
-    if first.is_null() {
-        alloc::handle_alloc_error(layout);
+// SAFETY: it owns its memory, which it only frees.
+unsafe impl Send for Allocation {}
+
+impl Allocation {
+    /// Memory for `slots`, which no page of is touched: large pieces of zeroed memory come from the
+    /// system untouched, but only if no more than the usual alignment is asked for. So one more slot
+    /// is asked for, and the alignment is seen to here.
+    fn new(slots: usize) -> Allocation {
+        let layout = Layout::array::<[u8; size_of::<Slot>()]>(slots + 1)
+            .and_then(|layout| layout.align_to(align_of::<usize>()))
+            .expect("a chunk fits the address space");
+        // SAFETY: the layout is not empty.
+        let memory = unsafe { alloc::alloc_zeroed(layout) };
+        let Some(memory) = NonNull::new(memory) else {
+            alloc::handle_alloc_error(layout)
+        };
+        huge_pages::advise(memory, layout.size());
+        Allocation { memory, layout }
     }
-    first.cast()
+
+    fn first_slot(&self) -> *mut Slot {
+        let memory = self.memory.as_ptr();
+        // In bounds: there is room for one slot more than was asked for.
+        memory
+            .wrapping_add(memory.align_offset(align_of::<Slot>()))
+            .cast()
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout; the slab is going, so no slot is used any more.
+        unsafe { alloc::dealloc(self.memory.as_ptr(), self.layout) };
+    }
 }
 
 #[cfg(test)]
