@@ -82,7 +82,7 @@ impl Scale {
     /// takes several times as long, and every timeout needs one.
     #[inline]
     fn ticks_in(self, moment: u64) -> u64 {
-        let high = (u128::from(self.reciprocal) * u128::from(moment) >> 64) as u64;
+        let high = ((u128::from(self.reciprocal) * u128::from(moment)) >> 64) as u64;
         (high + ((moment - high) >> 1)) >> (self.log - 1)
     }
 

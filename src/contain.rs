@@ -14,7 +14,7 @@ pub(crate) fn contain(what: &str, code: impl FnOnce()) -> bool {
     // payload is leaked: dropping it might panic without end.
     for step in [
         catch_unwind(AssertUnwindSafe(|| {
-            log::error!("{what} panicked: {}", message(&*payload))
+            log::error!("{what} panicked: {}", message(&*payload));
         })),
         catch_unwind(AssertUnwindSafe(move || drop(payload))),
     ] {

@@ -39,7 +39,7 @@ pub(crate) fn enter(activity: Activity, timer: u64, clock: usize) -> Entered {
             activity,
             timer,
             clock,
-        })
+        });
     });
     Entered(())
 }

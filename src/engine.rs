@@ -43,8 +43,8 @@ pub(crate) trait Drive: Send {
     /// Whether the queue holds anything that a worker asleep until `plan` would be late to see.
     fn has_news(&self, inner: &Inner, plan: Tick) -> bool;
 
-    /// Whether entries may still be moved before the next boundary.
-    fn has_room(&self, inner: &Inner) -> bool;
+    /// Whether a worker asleep until `plan` would do something about a crowded lane if it were woken.
+    fn has_room(&self, inner: &Inner, plan: Tick) -> bool;
 
     /// After a sleep: moves what has come meanwhile, charged to the coming boundary, and counts the
     /// boundaries up to `passed` as processed that had no work.
@@ -144,7 +144,7 @@ impl<W: Wheel> Engine<W> {
                 Met::Dead | Met::Later(Tick::NEVER) => {}
                 Met::Later(tick) => self.wheel.insert(entry.at(tick)),
                 Met::Due(running, task) => {
-                    self.note_lateness(inner, entry, now);
+                    note_lateness(inner, entry, now);
                     let kind = task.kind();
                     match &self.executor {
                         Some(executor) if kind != Kind::Future => {
@@ -163,16 +163,6 @@ impl<W: Wheel> Engine<W> {
             }
         }
     }
-
-    fn note_lateness(&self, inner: &Inner, entry: Entry, now: u64) {
-        let slot = inner.slot(entry.slot());
-        let deadline = inner.deadline_of(slot, slot.word().due());
-        let deadline = deadline.saturating_add(inner.lifecycle.started_at());
-        inner
-            .tally
-            .max_lateness
-            .raise_to(now.saturating_sub(deadline));
-    }
 }
 
 impl<W: Wheel> Drive for Engine<W> {
@@ -188,8 +178,9 @@ impl<W: Wheel> Drive for Engine<W> {
         plan > self.wheel.now().next() && !self.is_queue_empty(inner)
     }
 
-    fn has_room(&self, inner: &Inner) -> bool {
-        self.moved < inner.max_transfers
+    fn has_room(&self, inner: &Inner, plan: Tick) -> bool {
+        // If the plan goes beyond the next boundary, that may have passed by then.
+        self.moved < inner.max_transfers || plan > self.wheel.now().next()
     }
 
     fn settle(&mut self, inner: &Inner, passed: Tick) {
@@ -265,6 +256,16 @@ impl<W> Drop for Engine<W> {
         let executor = self.executor.take();
         contain("the drop of the executor", || drop(executor));
     }
+}
+
+fn note_lateness(inner: &Inner, entry: Entry, now: u64) {
+    let slot = inner.slot(entry.slot());
+    let deadline = inner.deadline_of(slot, slot.word().due());
+    let deadline = deadline.saturating_add(inner.lifecycle.started_at());
+    inner
+        .tally
+        .max_lateness
+        .raise_to(now.saturating_sub(deadline));
 }
 
 /// The slots know which entries are dead.

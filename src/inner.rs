@@ -241,7 +241,7 @@ impl Inner {
     #[cold]
     fn withdraw(&self, number: u32) -> Option<StoredTask> {
         let task = self.slot(number).disarm()?;
-        self.count(|counters| counters.scheduled.add(-1));
+        self.count(|counters| counters.scheduled.take_back(1));
         self.release_one();
         self.tally.rejected.add(1);
         Some(task)

@@ -36,7 +36,7 @@ const SHUTDOWN: u8 = 3;
 const SHUTDOWN_DETACHED: u8 = 4;
 
 pub(crate) struct Lifecycle {
-    /// One of the constants above. SeqCst where the sleep and stop protocols say so.
+    /// One of the constants above. Sequentially consistent where the sleep and stop protocols say so.
     state: AtomicU8,
     /// When the timer started, in nanoseconds on its clock. Written before STARTED.
     started_at: AtomicU64,

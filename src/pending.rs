@@ -211,22 +211,22 @@ impl Inlet {
 
     /// Files entries, in order, until `quota` of them have gone into the wheel or all that was there at
     /// the beginning has been seen. Returns how many went.
-    pub(crate) fn drain(&mut self, lane: &Lane, quota: usize, filer: &mut impl Filer) -> usize {
-        let filed = self.file_some(quota, filer);
+    pub(crate) fn drain(&mut self, lane: &Lane, quota: usize, wheel: &mut impl Filer) -> usize {
+        let filed = self.file_some(quota, wheel);
         if filed == quota || lane.is_empty() {
             return filed;
         }
         lane.take(&mut self.entries);
-        filed + self.file_some(quota - filed, filer)
+        filed + self.file_some(quota - filed, wheel)
     }
 
-    fn file_some(&mut self, quota: usize, filer: &mut impl Filer) -> usize {
+    fn file_some(&mut self, quota: usize, wheel: &mut impl Filer) -> usize {
         let (mut filed, mut seen) = (0, 0);
         while seen < self.entries.len() && filed < quota {
             if let Some(&ahead) = self.entries.get(seen + LOOKAHEAD) {
-                filer.prefetch(ahead);
+                wheel.prefetch(ahead);
             }
-            filed += usize::from(filer.file(self.entries[seen]) == Filed::InWheel);
+            filed += usize::from(wheel.file(self.entries[seen]) == Filed::InWheel);
             seen += 1;
         }
         self.entries.drain(..seen);

@@ -11,8 +11,8 @@
 //!   This one says [`None`], and the timer thread can go on with what is due;
 //! - the tail is moved on by a *sequentially consistent* operation that the sleep and stop protocols rely on.
 //!   `ArrayQueue` does not promise that, so a second locked instruction would be needed for
-//!   every push, and its `pop` has one too. That is a tenth of what scheduling and cancelling a
-//!   timeout costs in all.
+//!   every push, and its `pop` has one too. Measured in its place, scheduling and cancelling a timeout
+//!   took 106 ns of CPU instead of 86 (medians of five alternating runs on two cores of x86-64).
 
 use crate::entry::Entry;
 use crate::sync::{AtomicU64, Ordering};

@@ -34,7 +34,7 @@
 //!    between W1 and W3). Or the exchange fails because the word has changed: read again.
 //! 4. *A crowded lane* is treated like a late plan while `room` is set. When the worker may move
 //!    nothing before the next boundary, `room` is off and crowds do not drum on its door.
-//! 5. *Stop* stores the state (SeqCst) and then unparks unconditionally. If W2 misses the state, W2
+//! 5. *Stop* stores the state and then unparks unconditionally. If W2 misses the state, W2
 //!    came first, so the token arrives after W1, and W3 returns.
 
 use crate::sync::{AtomicU64, Ordering};

@@ -182,8 +182,8 @@ fn put_boxed<T>(boxed: Box<T>) -> Data {
     unsafe {
         data.as_mut_ptr()
             .cast::<*mut T>()
-            .write(Box::into_raw(boxed))
-    };
+            .write(Box::into_raw(boxed));
+    }
     data
 }
 
@@ -213,25 +213,45 @@ struct OnceTask<F, const FUTURE: bool>(F);
 impl<F: FnOnce(&Timeout) + Send + 'static, const FUTURE: bool> OnceTask<F, FUTURE> {
     const VTABLE: Vtable = Vtable {
         kind: if FUTURE { Kind::Future } else { Kind::Once },
-        // SAFETY (all of the table): `StoredTask` passes the data that it was made with, by `put::<F>`,
-        // and after `run`, `drop` and `into_task` never again.
-        run: |data, timeout| unsafe { take::<F>(data) }(timeout),
+        run: Self::run,
         run_again: |_, _| unreachable!("the task runs once"),
         drop: if mem::needs_drop::<F>() || !fits::<F>() {
-            Some(|data| drop(unsafe { take::<F>(data) }))
+            Some(Self::drop)
         } else {
             None
         },
-        into_task: |data| {
-            if fits::<F>() {
-                Box::new(unsafe { take::<F>(data) })
-            } else {
-                unsafe { take_boxed::<F>(data) }
-            }
-        },
+        into_task: Self::into_task,
     };
+
+    /// # Safety
+    /// `data` was made by `put::<F>` and is not used again.
+    unsafe fn run(data: *mut Data, timeout: &Timeout) {
+        // SAFETY: as the caller vouches.
+        let task = unsafe { take::<F>(data) };
+        task(timeout);
+    }
+
+    /// # Safety
+    /// `data` was made by `put::<F>` and is not used again.
+    unsafe fn drop(data: *mut Data) {
+        // SAFETY: as the caller vouches.
+        drop(unsafe { take::<F>(data) });
+    }
+
+    /// # Safety
+    /// `data` was made by `put::<F>` and is not used again.
+    unsafe fn into_task(data: *mut Data) -> Task {
+        if fits::<F>() {
+            // SAFETY: as the caller vouches.
+            Box::new(unsafe { take::<F>(data) })
+        } else {
+            // SAFETY: as the caller vouches, and `put` has boxed it.
+            unsafe { take_boxed::<F>(data) }
+        }
+    }
 }
 
+/// A periodic task with its period in front, where [`StoredTask::period`] finds it.
 #[repr(C)]
 struct PeriodicTask<F> {
     period: Period,
@@ -241,16 +261,32 @@ struct PeriodicTask<F> {
 impl<F: FnMut(&Timeout) + Send + 'static> PeriodicTask<F> {
     const VTABLE: Vtable = Vtable {
         kind: Kind::Periodic,
-        // SAFETY (all of the table): `StoredTask` passes the data that it was made with, by
-        // `put_boxed::<PeriodicTask<F>>`, and after `drop` and `into_task` never again.
         run: |_, _| unreachable!("the task is periodic"),
-        run_again: |data, timeout| {
-            (unsafe { &mut **data.cast::<*mut PeriodicTask<F>>() }.task)(timeout);
-        },
-        drop: Some(|data| drop(unsafe { take_boxed::<PeriodicTask<F>>(data) })),
-        into_task: |data| {
-            let mut task = unsafe { take_boxed::<PeriodicTask<F>>(data) }.task;
-            Box::new(move |timeout| task(timeout))
-        },
+        run_again: Self::run_again,
+        drop: Some(Self::drop),
+        into_task: Self::into_task,
     };
+
+    /// # Safety
+    /// `data` was made by `put_boxed::<Self>` and nobody else uses it meanwhile.
+    unsafe fn run_again(data: *mut Data, timeout: &Timeout) {
+        // SAFETY: as the caller vouches, a pointer to a live `Self` lies here.
+        let this = unsafe { &mut **data.cast::<*mut Self>() };
+        (this.task)(timeout);
+    }
+
+    /// # Safety
+    /// `data` was made by `put_boxed::<Self>` and is not used again.
+    unsafe fn drop(data: *mut Data) {
+        // SAFETY: as the caller vouches.
+        drop(unsafe { take_boxed::<Self>(data) });
+    }
+
+    /// # Safety
+    /// `data` was made by `put_boxed::<Self>` and is not used again.
+    unsafe fn into_task(data: *mut Data) -> Task {
+        // SAFETY: as the caller vouches.
+        let mut task = unsafe { take_boxed::<Self>(data) }.task;
+        Box::new(move |timeout| task(timeout))
+    }
 }

@@ -4,7 +4,7 @@ use crate::TimerHandle;
 use crate::clock::FOREVER;
 use crate::contain::contain;
 use crate::inner::{Inner, When};
-use crate::slab::slot::{Left, Slot};
+use crate::slab::slot::{Left, Reset, Slot};
 use crate::slab::word::{State, Word};
 use crate::task::Task;
 use crate::tick::Tick;
@@ -152,14 +152,11 @@ impl Timeout {
     pub fn reset(&self, delay: Duration) -> bool {
         let inner = self.inner();
         let (due, deadline) = inner.deadline(When::After(delay));
-        match self.slot().reset(self.slot, due, deadline) {
-            None => false,
-            Some(None) => true,
-            Some(Some(entry)) => {
-                inner.submit(entry);
-                true
-            }
+        let moved = self.slot().reset(self.slot, due, deadline);
+        if let Reset::MovedEarlier(entry) = moved {
+            inner.submit(entry);
         }
+        moved != Reset::TooLate
     }
 
     /// The time to its deadline; zero when it is due, has fired or was cancelled.

@@ -68,6 +68,11 @@ impl TimerHandle {
     pub(crate) fn new(inner: Arc<Inner>) -> TimerHandle {
         TimerHandle { inner }
     }
+
+    #[cfg(test)]
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
 }
 
 impl HashedWheelTimer {
@@ -245,6 +250,7 @@ macro_rules! timer_methods {
             }
 
             /// A handle on this timer.
+            #[must_use]
             pub fn handle(&self) -> TimerHandle {
                 TimerHandle { inner: Arc::clone(&self.inner) }
             }

@@ -39,7 +39,7 @@ fn sleep(inner: &Inner, engine: &dyn Drive) {
     let plan = engine.next_boundary(inner).unwrap_or(Tick::NEVER);
     let slept = inner.sleep.sleep(
         plan,
-        engine.has_room(inner),
+        engine.has_room(inner, plan),
         || {
             Some(Duration::from_nanos(
                 inner.moment(plan)?.saturating_sub(inner.clock.now()),

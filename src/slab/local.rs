@@ -59,15 +59,24 @@ pub(crate) struct OwnCounter(AtomicU64);
 
 impl OwnCounter {
     #[inline]
-    pub(crate) fn add(&self, count: i64) {
+    pub(crate) fn add(&self, count: u64) {
         // Relaxed: this thread wrote it last.
-        let now = self.0.load(Ordering::Relaxed).wrapping_add_signed(count);
+        let now = self.0.load(Ordering::Relaxed).wrapping_add(count);
         self.0.store(now, Ordering::Release);
+    }
+
+    /// Takes back an addition. On another thread's counter, if need be: only the sum means anything.
+    pub(crate) fn take_back(&self, count: u64) {
+        self.add(count.wrapping_neg());
     }
 
     fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
+}
+
+fn sum<'a>(counters: impl Iterator<Item = &'a OwnCounter>) -> u64 {
+    counters.fold(0, |sum, counter| sum.wrapping_add(counter.get()))
 }
 
 /// The sums of the counters of all threads.
@@ -123,9 +132,9 @@ impl Depot {
                 .chain([&ledger.ended])
         };
         // Ends first: an end that is seen makes its beginning visible to what is read later.
-        let cancelled = all().map(|counters| counters.cancelled.get()).sum();
-        let expired = all().map(|counters| counters.expired.get()).sum();
-        let scheduled = all().map(|counters| counters.scheduled.get()).sum();
+        let cancelled = sum(all().map(|counters| &counters.cancelled));
+        let expired = sum(all().map(|counters| &counters.expired));
+        let scheduled = sum(all().map(|counters| &counters.scheduled));
         Sums {
             scheduled,
             cancelled,
@@ -243,18 +252,9 @@ impl Drop for Cache {
         ledger
             .threads
             .retain(|counters| !Arc::ptr_eq(counters, &self.counters));
-        ledger
-            .ended
-            .scheduled
-            .add(self.counters.scheduled.get().cast_signed());
-        ledger
-            .ended
-            .cancelled
-            .add(self.counters.cancelled.get().cast_signed());
-        ledger
-            .ended
-            .expired
-            .add(self.counters.expired.get().cast_signed());
+        ledger.ended.scheduled.add(self.counters.scheduled.get());
+        ledger.ended.cancelled.add(self.counters.cancelled.get());
+        ledger.ended.expired.add(self.counters.expired.get());
     }
 }
 

@@ -112,6 +112,17 @@ pub(crate) enum Met {
     Due(Running, StoredTask),
 }
 
+/// What came of a reset.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reset {
+    /// It is not a pending one-shot timeout.
+    TooLate,
+    /// It is moved, and the entry that is filed will do.
+    Moved,
+    /// It is moved, and this entry is to be pushed in place of the one that is filed.
+    MovedEarlier(Entry),
+}
+
 /// What `stop` found in a slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StopOutcome {
@@ -162,6 +173,7 @@ impl Slot {
     // ── the caller's side ─────────────────────────────────────────────────────────────────────
 
     /// Transition 1. Returns the entry to be pushed.
+    #[expect(clippy::needless_pass_by_value, reason = "the right is used up")]
     #[inline]
     pub(crate) fn arm(
         &self,
@@ -187,15 +199,14 @@ impl Slot {
         Entry::new(due, seq, slot, epoch)
     }
 
-    /// Transitions 2 and 3: `None` if the timeout is not a pending one-shot; otherwise whether the
-    /// entry that is filed will not do, and the one to be pushed in its place.
+    /// Transitions 2 and 3.
     #[inline]
-    pub(crate) fn reset(&self, slot: u32, due: Tick, deadline: u64) -> Option<Option<Entry>> {
+    pub(crate) fn reset(&self, slot: u32, due: Tick, deadline: u64) -> Reset {
         // Relaxed: nothing but the word is read on the strength of it.
         let mut word = Word(self.word.load(Ordering::Relaxed));
         loop {
             if word.state() != State::Armed || word.is_periodic() {
-                return None;
+                return Reset::TooLate;
             }
             let earlier = due < word.due();
             let new = if earlier { word.with_next_seq() } else { word }.with_due(due);
@@ -209,7 +220,11 @@ impl Slot {
                     self.deadline.store(deadline, Ordering::Relaxed);
                     // Relaxed: `epoch` changes only at arming, which this handle has seen.
                     let epoch = self.epoch.load(Ordering::Relaxed);
-                    return Some(earlier.then(|| Entry::new(due, new.seq(), slot, epoch)));
+                    return if earlier {
+                        Reset::MovedEarlier(Entry::new(due, new.seq(), slot, epoch))
+                    } else {
+                        Reset::Moved
+                    };
                 }
                 Err(now) => word = Word(now),
             }
@@ -376,6 +391,7 @@ impl Slot {
     }
 
     /// Transition 7, or the end of 8: the run is over, and the task is gone.
+    #[expect(clippy::needless_pass_by_value, reason = "the right is used up")]
     #[inline]
     pub(crate) fn finish(&self, running: Running) -> Left {
         if running.alone {

@@ -157,7 +157,7 @@ impl Word {
     /// `seq` + 1, in its 13 bits.
     #[inline]
     pub(crate) fn next_seq(self) -> u16 {
-        (u64::from(self.seq()) + 1 & Self::SEQ_MASK) as u16
+        ((u64::from(self.seq()) + 1) & Self::SEQ_MASK) as u16
     }
 
     /// The word of a slot that is given back: only `seq` goes on.

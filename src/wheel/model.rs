@@ -257,10 +257,6 @@ impl Rng {
         let scale = self.below(bits + 1);
         self.below(1 << scale)
     }
-
-    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
 }
 
 /// Says which seed a test has failed with.
