@@ -7,6 +7,7 @@ use crate::inner::{Inner, Settings};
 use crate::launch::Factory;
 use crate::manual::ManualClock;
 use crate::run::Executor;
+use crate::sync::thread::JoinHandle;
 use crate::task::Job;
 use crate::timer::{HashedWheelTimer, HierarchicalWheelTimer};
 use crate::wheel::hashed::HashedWheel;
@@ -15,7 +16,6 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The shortest tick: a shorter one becomes this.
@@ -108,10 +108,17 @@ impl HashedWheelTimerBuilder {
         }
         let slots = slots.next_power_of_two();
         let scale = self.common.check(self.tick_duration, slots)?;
+        let max_transfers = self.common.max_transfers;
         Ok(HashedWheelTimer::from_inner(self.common.build(
             "hashed-wheel-timer",
             scale,
-            |executor| Box::new(Engine::new(HashedWheel::new(slots), executor)),
+            |executor| {
+                Box::new(Engine::new(
+                    HashedWheel::new(slots),
+                    executor,
+                    max_transfers,
+                ))
+            },
         )))
     }
 }
@@ -141,11 +148,33 @@ impl HierarchicalWheelTimerBuilder {
             return Err(ConfigError::WheelSize { wheel_size });
         }
         let scale = self.common.check(self.tick_duration, wheel_size)?;
+        let max_transfers = self.common.max_transfers;
         Ok(HierarchicalWheelTimer::from_inner(self.common.build(
             "hierarchical-wheel-timer",
             scale,
-            |executor| Box::new(Engine::new(HierarchicalWheel::new(wheel_size), executor)),
+            |executor| {
+                Box::new(Engine::new(
+                    HierarchicalWheel::new(wheel_size),
+                    executor,
+                    max_transfers,
+                ))
+            },
         )))
+    }
+}
+
+#[cfg(feature = "unstable-wheels")]
+impl HashedWheelTimerBuilder {
+    /// The front of a timer over any wheel: see [`crate::unstable`].
+    pub(crate) fn build_over(
+        self,
+        wheel: impl crate::wheel::Wheel + 'static,
+    ) -> Result<Arc<Inner>, ConfigError> {
+        let scale = self.common.check(self.tick_duration, 1)?;
+        let max_transfers = self.common.max_transfers;
+        Ok(self.common.build("unstable-timer", scale, |executor| {
+            Box::new(Engine::new(wheel, executor, max_transfers))
+        }))
     }
 }
 

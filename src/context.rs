@@ -23,7 +23,7 @@ struct Frame {
     clock: usize,
 }
 
-thread_local! {
+crate::sync::thread_local! {
     static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
 }
 

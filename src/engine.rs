@@ -10,13 +10,14 @@
 //! queue to the wheel, at most `max_transfers` of them, and then fires what is due.
 //!
 //! A worker on a real clock also moves entries *before* a boundary comes, because it has to know what is
-//! due before it can sleep. Those are charged to the coming boundary ([`Engine::moved`]).
+//! due before it can sleep. Those are charged to the coming boundary ([`Engine::room`]). What has been
+//! waiting while it slept may also use the room of the boundaries that have passed meanwhile.
 
 use crate::clock::FOREVER;
 use crate::contain::contain;
 use crate::entry::Entry;
 use crate::inner::Inner;
-use crate::pending::{Filed, Filer, Inlet, lane_count};
+use crate::pending::{Filed, Filer, Inlet, Lane, Surroundings};
 use crate::run::{self, Executor};
 use crate::slab::slot::Met;
 use crate::task::Kind;
@@ -40,11 +41,16 @@ pub(crate) trait Drive: Send {
     /// The next boundary that has work, if nothing else is scheduled.
     fn next_boundary(&self, inner: &Inner) -> Option<Tick>;
 
-    /// Whether the queue holds anything that a worker asleep until `plan` would be late to see.
-    fn has_news(&self, inner: &Inner, plan: Tick) -> bool;
+    /// Until when a worker may sleep that has looked at the queue: the first boundary the wheel has work
+    /// at, but not beyond the next one if there is more in the queue than it could take.
+    fn plan(&self) -> Tick;
+
+    /// The last look before a worker goes to sleep until `plan`, which it has announced: moves what has
+    /// come up to now, and tells whether that has changed the plan.
+    fn has_news(&mut self, inner: &Inner, plan: Tick) -> bool;
 
     /// Whether a worker asleep until `plan` would do something about a crowded lane if it were woken.
-    fn has_room(&self, inner: &Inner, plan: Tick) -> bool;
+    fn has_room(&self, plan: Tick) -> bool;
 
     /// After a sleep: moves what has come meanwhile, charged to the coming boundary, and counts the
     /// boundaries up to `passed` as processed that had no work.
@@ -70,8 +76,8 @@ pub(crate) struct Engine<W> {
     inlets: Box<[Inlet]>,
     /// The lane that is served first, in turn.
     first_lane: usize,
-    /// Entries moved since the last boundary.
-    moved: usize,
+    /// Entries that may still be moved to the wheel before the next boundary.
+    room: usize,
     /// What is due at the boundary being visited; kept for its memory.
     due: Vec<Entry>,
     executor: Option<Executor>,
@@ -82,12 +88,12 @@ pub(crate) struct Engine<W> {
 }
 
 impl<W: Wheel> Engine<W> {
-    pub(crate) fn new(wheel: W, executor: Option<Executor>) -> Engine<W> {
+    pub(crate) fn new(wheel: W, executor: Option<Executor>, max_transfers: usize) -> Engine<W> {
         Engine {
             wheel,
-            inlets: (0..lane_count()).map(|_| Inlet::default()).collect(),
+            inlets: Inlet::all(),
             first_lane: 0,
-            moved: 0,
+            room: max_transfers,
             due: Vec::new(),
             executor,
             transferred: 0,
@@ -113,8 +119,7 @@ impl<W: Wheel> Engine<W> {
             inner,
             wheel: &mut self.wheel,
         };
-        let mut room = inner.max_transfers.saturating_sub(self.moved);
-        let before = room;
+        let mut room = self.room;
         for part in [room.div_ceil(lanes), usize::MAX] {
             for lane in 0..lanes {
                 let lane = (self.first_lane + lane) % lanes;
@@ -125,8 +130,18 @@ impl<W: Wheel> Engine<W> {
             }
         }
         self.first_lane = (self.first_lane + 1) % lanes;
-        self.moved += before - room;
-        self.transferred += (before - room) as u64;
+        self.transferred += (self.room - room) as u64;
+        self.room = room;
+    }
+
+    /// How many boundaries have been slept through while entries were waiting for one.
+    fn boundaries_missed(&self, inner: &Inner, passed: Tick) -> usize {
+        let oldest = inner.lanes.iter().filter_map(Lane::waiting_since).min();
+        oldest.map_or(0, |since| {
+            let started = inner.lifecycle.started_at();
+            let waiting = inner.scale.passed(since.saturating_sub(started));
+            (passed.0.saturating_sub(self.wheel.now().max(waiting).0)) as usize
+        })
     }
 
     /// Fires what is due at `boundary`, until the timer is stopped.
@@ -134,7 +149,7 @@ impl<W: Wheel> Engine<W> {
         let mut now = inner.clock.now();
         for (place, &entry) in due.iter().enumerate() {
             if let Some(ahead) = due.get(place + LOOKAHEAD) {
-                prefetch(inner, *ahead);
+                inner.prefetch(*ahead);
             }
             if inner.lifecycle.is_shutdown() {
                 // The scan of the slots finds the rest.
@@ -174,18 +189,32 @@ impl<W: Wheel> Drive for Engine<W> {
         }
     }
 
-    fn has_news(&self, inner: &Inner, plan: Tick) -> bool {
-        plan > self.wheel.now().next() && !self.is_queue_empty(inner)
+    fn plan(&self) -> Tick {
+        if self.inlets.iter().all(Inlet::is_drained) {
+            self.wheel.next_work().unwrap_or(Tick::NEVER)
+        } else {
+            self.wheel.now().next()
+        }
     }
 
-    fn has_room(&self, inner: &Inner, plan: Tick) -> bool {
+    fn has_news(&mut self, inner: &Inner, plan: Tick) -> bool {
+        // Nothing that has come meanwhile can be due before the next boundary.
+        if plan == self.wheel.now().next() {
+            return false;
+        }
+        self.transfer(inner);
+        self.plan() < plan
+    }
+
+    fn has_room(&self, plan: Tick) -> bool {
         // If the plan goes beyond the next boundary, that may have passed by then.
-        self.moved < inner.max_transfers || plan > self.wheel.now().next()
+        self.room > 0 || plan > self.wheel.now().next()
     }
 
     fn settle(&mut self, inner: &Inner, passed: Tick) {
         if passed > self.wheel.now() {
-            self.moved = 0;
+            let boundaries = 1 + self.boundaries_missed(inner, passed);
+            self.room = inner.max_transfers.saturating_mul(boundaries);
         }
         self.transfer(inner);
         self.pass(inner, passed);
@@ -214,7 +243,7 @@ impl<W: Wheel> Drive for Engine<W> {
         }
         let mut due = mem::take(&mut self.due);
         self.wheel.advance(boundary, &mut due, &mut Slots(inner));
-        self.moved = 0;
+        self.room = inner.max_transfers;
         // From its first task on, a boundary counts as processed.
         inner.processed.set(boundary.0);
         self.tell(inner);
@@ -241,6 +270,8 @@ impl<W: Wheel> Drive for Engine<W> {
         tally.tell_wheel(self.wheel.counters());
         tally.transferred.set(self.transferred);
         tally.swept.set(self.swept);
+        let taken: usize = self.inlets.iter().map(Inlet::len).sum();
+        tally.taken.set(taken as u64);
         tally.filed.set(self.wheel.len() as u64);
         // Counting them takes a walk through the buckets, so only when there is much to be told.
         let len = self.wheel.len();
@@ -262,10 +293,7 @@ fn note_lateness(inner: &Inner, entry: Entry, now: u64) {
     let slot = inner.slot(entry.slot());
     let deadline = inner.deadline_of(slot, slot.word().due());
     let deadline = deadline.saturating_add(inner.lifecycle.started_at());
-    inner
-        .tally
-        .max_lateness
-        .raise_to(now.saturating_sub(deadline));
+    inner.lateness.record(now.saturating_sub(deadline));
 }
 
 /// The slots know which entries are dead.
@@ -274,12 +302,12 @@ struct Slots<'a>(&'a Inner);
 impl Judge for Slots<'_> {
     #[inline]
     fn prefetch(&self, entry: Entry) {
-        prefetch(self.0, entry);
+        self.0.prefetch(entry);
     }
 
     #[inline]
     fn is_dead(&mut self, entry: Entry) -> bool {
-        self.0.slot(entry.slot()).is_dead(entry)
+        Surroundings::is_dead(self.0, entry)
     }
 }
 
@@ -292,7 +320,7 @@ struct ToWheel<'a, W> {
 impl<W: Wheel> Filer for ToWheel<'_, W> {
     #[inline]
     fn prefetch(&self, entry: Entry) {
-        prefetch(self.inner, entry);
+        self.inner.prefetch(entry);
     }
 
     #[inline]
@@ -306,20 +334,6 @@ impl<W: Wheel> Filer for ToWheel<'_, W> {
             }
         }
     }
-}
-
-/// Fetches the slot of an entry into the cache.
-#[inline]
-fn prefetch(inner: &Inner, entry: Entry) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let slot = std::ptr::from_ref(inner.slot(entry.slot()));
-        // SAFETY: a prefetch reads nothing, and every x86-64 has it.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(slot.cast()) }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (inner, entry);
 }
 
 /// The deadline of a run that comes `period` after `last`, the first whose boundary is after

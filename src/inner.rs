@@ -6,22 +6,23 @@ use crate::context::{self, Activity};
 use crate::engine::Drive;
 use crate::entry::Entry;
 use crate::error::RejectReason;
+use crate::histogram::Recorder;
 use crate::lifecycle::Lifecycle;
 use crate::manual::ManualClock;
-use crate::pending::{self, Lane, Pushed};
+use crate::pending::{Lane, Pushed, Surroundings};
 use crate::slab::Slab;
 use crate::slab::local::{self, Counters, Depot};
 use crate::slab::slot::{Slot, Vacant};
 use crate::sleep::Sleep;
-use crate::stats::{Counter, Stats, Tally, WorkerTally};
-use crate::sync::{AtomicUsize, Mutex, Ordering, fence};
+use crate::stats::{Counter, Sources, Stats, Tally, WorkerTally};
+use crate::sync::thread::JoinHandle;
+use crate::sync::{AtomicU8, AtomicUsize, Mutex, Ordering, fence};
 use crate::task::{Kind, StoredTask};
 use crate::tick::Tick;
 use crate::timeout::Timeout;
 use crate::{launch, parked};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64};
-use std::thread::JoinHandle;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// What a timer is built with, beside its wheel.
@@ -57,6 +58,7 @@ pub(crate) struct Inner {
     limited: Limited,
     pub(crate) tally: Tally,
     pub(crate) worker_tally: WorkerTally,
+    pub(crate) lateness: Recorder,
     /// The last boundary whose tasks have begun to run.
     pub(crate) processed: Counter,
 
@@ -99,11 +101,12 @@ impl Inner {
             lifecycle: Lifecycle::new(),
             slab: Slab::new(),
             depot: Depot::new(id),
-            lanes: (0..pending::lane_count()).map(|_| Lane::new()).collect(),
+            lanes: Lane::all(),
             sleep: Sleep::new(),
             limited: Limited(AtomicUsize::new(0)),
             tally: Tally::default(),
             worker_tally: WorkerTally::default(),
+            lateness: Recorder::new(),
             processed: Counter::default(),
             launcher: Mutex::new(Some(launch::Launcher::new(
                 settings.factory,
@@ -232,7 +235,7 @@ impl Inner {
             return fence(Ordering::SeqCst);
         }
         let lane = &self.lanes[local::thread_number() & (self.lanes.len() - 1)];
-        let pushed = lane.push(entry, |entry| self.slot(entry.slot()).is_dead(entry));
+        let pushed = lane.push(entry, self);
         self.sleep.wake_for(entry.due(), pushed == Pushed::Crowded);
     }
 
@@ -308,23 +311,27 @@ impl Inner {
 
     pub(crate) fn pending_timeouts(&self) -> usize {
         // A call that is about to find the timer stopped may have counted its timeout already.
-        if self.lifecycle.is_shutdown() && self.lifecycle.is_done() {
+        if self.is_done() {
             return 0;
         }
         self.pending() as usize
     }
 
+    fn is_done(&self) -> bool {
+        self.lifecycle.is_shutdown() && self.lifecycle.is_done()
+    }
+
     pub(crate) fn stats(&self) -> Stats {
-        let mut stats = Stats::collect(
-            self.depot.sums(),
-            self.pending_timeouts() as u64,
-            &self.tally,
-            &self.worker_tally,
-        );
-        stats.queued = self.lanes.iter().map(Lane::len).sum::<usize>() as u64;
         let lanes: usize = self.lanes.iter().map(Lane::bytes).sum();
-        stats.bytes = (self.slab.bytes() + lanes) as u64 + self.worker_tally.wheel_bytes.get();
-        stats
+        let sources = Sources {
+            tally: &self.tally,
+            worker: &self.worker_tally,
+            lateness: &self.lateness,
+            queued: self.lanes.iter().map(Lane::len).sum(),
+            bytes: self.slab.bytes() + lanes,
+            done: self.is_done(),
+        };
+        Stats::collect(sources, || self.depot.sums())
     }
 
     /// Marks this thread as doing something for this timer.
@@ -339,6 +346,22 @@ impl Inner {
 
     fn clock_identity(&self) -> usize {
         self.clock.manual().map_or(0, ManualClock::identity)
+    }
+}
+
+impl Surroundings for Inner {
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    #[inline]
+    fn prefetch(&self, entry: Entry) {
+        self.slot(entry.slot()).prefetch();
+    }
+
+    #[inline]
+    fn is_dead(&self, entry: Entry) -> bool {
+        self.slot(entry.slot()).is_dead(entry)
     }
 }
 

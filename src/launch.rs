@@ -34,6 +34,7 @@ use crate::error::{StartError, StopError};
 use crate::inner::Inner;
 use crate::lifecycle::{Closed, Entered};
 use crate::slab::slot::StopOutcome;
+use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, Ordering, fence};
 use crate::task::Job;
 use crate::timeout::Timeout;
@@ -41,7 +42,6 @@ use crate::{builder, worker};
 use std::io;
 use std::mem;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 /// What starts a thread that runs the job it is given.
 pub(crate) type Factory = Arc<dyn Fn(Job) -> io::Result<JoinHandle<()>> + Send + Sync>;

@@ -24,9 +24,14 @@ mod engine;
 mod entry;
 mod error;
 mod future;
+mod histogram;
+#[cfg(feature = "hyper")]
+mod hyper;
 mod inner;
 mod launch;
 mod lifecycle;
+#[cfg(all(test, hashed_wheel_loom))]
+mod loom_tests;
 mod manual;
 mod parked;
 mod pending;
@@ -40,12 +45,16 @@ mod task;
 mod tick;
 mod timeout;
 mod timer;
+#[cfg(feature = "unstable-wheels")]
+#[doc(hidden)]
+pub mod unstable;
 mod wheel;
 mod worker;
 
 pub use builder::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
 pub use error::{ConfigError, RejectReason, Rejected, StartError, StopError, TimeoutError};
 pub use future::{Interval, Sleep, WithTimeout};
+pub use histogram::Lateness;
 pub use lifecycle::TimerState;
 pub use manual::ManualClock;
 pub use stats::Stats;

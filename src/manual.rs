@@ -4,10 +4,9 @@ use crate::clock::nanos;
 use crate::context::{self, Activity};
 use crate::inner::Inner;
 use crate::launch;
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::tick::Tick;
-use parking_lot::{Condvar, Mutex};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 

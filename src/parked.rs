@@ -20,7 +20,7 @@
 //! A handle that is leaked (`mem::forget`) leaks its timer's memory, reachable from here.
 
 use crate::inner::Inner;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,7 +30,12 @@ struct Parked {
     cursor: u32,
 }
 
+#[cfg(not(hashed_wheel_loom))]
 static PARKED: Mutex<BTreeMap<u64, Parked>> = Mutex::new(BTreeMap::new());
+#[cfg(hashed_wheel_loom)]
+loom::lazy_static! {
+    static ref PARKED: Mutex<BTreeMap<u64, Parked>> = Mutex::new(BTreeMap::new());
+}
 
 impl Parked {
     /// Moves the cursor; whether all slots are free.

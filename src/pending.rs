@@ -11,6 +11,13 @@
 //! What one thread pushes is filed in the order it was pushed: the ring is in order, and everything in
 //! the heap was in the ring before. Ring and heap are emptied only under the heap's lock.
 //!
+//! # When the worker comes
+//!
+//! It empties the lanes whenever it is awake. It is woken for an entry that is due before it would look
+//! by itself ([`crate::sleep`]), and when the lanes hold so many live entries that moving them all at the
+//! last moment would make it late. The heap notes since when it has been waiting, because the boundaries
+//! that have passed meanwhile each had room for some of it.
+//!
 //! # Rubbish
 //!
 //! Entries of timeouts that were cancelled meanwhile stay where they are until they are met. When the
@@ -29,24 +36,28 @@
 
 use crate::entry::Entry;
 use crate::ring::Ring;
-use crate::sync::{AtomicUsize, Mutex, Ordering};
-use std::collections::VecDeque;
-use std::thread;
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, thread};
+use std::mem;
 use std::time::Duration;
 
+/// Whether interleavings are explored, in which everything has to be small.
+const MODEL: bool = cfg!(hashed_wheel_loom);
 /// Entries that a ring holds.
-const RING: usize = 1024;
+const RING: usize = if MODEL { 2 } else { 1024 };
 /// Entries that a heap holds before a producer looks for dead ones among them.
-const COMPACT_FROM: usize = 16 * RING;
-/// Live entries in a heap that are worth waking the worker for.
-const WORTH_A_WAKE: usize = COMPACT_FROM / 2;
+const COMPACT_FROM: usize = if MODEL { 2 } else { 16 * RING };
+/// Live entries in all heaps together that are worth waking the worker for. It moves them to the wheel
+/// in a few milliseconds, which is as late as it can be because of them.
+const CROWD: usize = if MODEL { 1 } else { 256 * RING };
 /// How often a producer yields to one that was interrupted in a push, before it sleeps.
 const YIELDS: usize = 64;
 /// How far ahead slots are fetched into the cache.
 const LOOKAHEAD: usize = 8;
+/// What [`Lane::waiting_since`] reads while the heap is empty.
+const NOT_WAITING: u64 = u64::MAX;
 
 /// A lane for each processor, as far as it pays.
-pub(crate) fn lane_count() -> usize {
+fn lane_count() -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     processors.next_power_of_two().min(8)
 }
@@ -61,6 +72,16 @@ pub(crate) enum Pushed {
     Crowded,
 }
 
+/// What a lane has to know of the timer it belongs to.
+pub(crate) trait Surroundings {
+    /// The time on the timer's clock.
+    fn now(&self) -> u64;
+    /// Says that this entry will be asked about soon.
+    fn prefetch(&self, entry: Entry);
+    /// Whether the entry can never fire anything, and is to be dropped.
+    fn is_dead(&self, entry: Entry) -> bool;
+}
+
 /// One lane of the queue.
 #[repr(align(128))]
 pub(crate) struct Lane {
@@ -69,40 +90,52 @@ pub(crate) struct Lane {
     /// The number of entries in the heap, written under its lock: before they are gone from the ring,
     /// and after they are gone from the heap.
     heaped: AtomicUsize,
+    /// When the heap got the first of the entries that are in it, written under its lock.
+    waiting_since: AtomicU64,
 }
 
 struct Heap {
-    entries: VecDeque<Entry>,
+    entries: Vec<Entry>,
     compact_at: usize,
+    /// Live entries that are worth waking the worker for.
+    crowd: usize,
 }
 
 impl Lane {
-    pub(crate) fn new() -> Lane {
+    fn new(lanes: usize) -> Lane {
         Lane {
             ring: Ring::new(RING),
             heap: Mutex::new(Heap {
-                entries: VecDeque::new(),
+                entries: Vec::new(),
                 compact_at: COMPACT_FROM,
+                crowd: CROWD / lanes,
             }),
             heaped: AtomicUsize::new(0),
+            waiting_since: AtomicU64::new(NOT_WAITING),
         }
     }
 
-    /// Puts an entry into the queue. `is_dead` tells whether an entry met on the way can be dropped.
+    /// All lanes of a timer.
+    pub(crate) fn all() -> Box<[Lane]> {
+        let lanes = lane_count();
+        (0..lanes).map(|_| Lane::new(lanes)).collect()
+    }
+
+    /// Puts an entry into the queue.
     #[inline]
-    pub(crate) fn push(&self, entry: Entry, is_dead: impl Fn(Entry) -> bool) -> Pushed {
+    pub(crate) fn push(&self, entry: Entry, timer: &impl Surroundings) -> Pushed {
         if self.ring.push(entry) {
             Pushed::Queued
         } else {
-            self.push_slow(entry, is_dead)
+            self.push_slow(entry, timer)
         }
     }
 
     #[cold]
-    fn push_slow(&self, entry: Entry, is_dead: impl Fn(Entry) -> bool) -> Pushed {
+    fn push_slow(&self, entry: Entry, timer: &impl Surroundings) -> Pushed {
         let mut pushed = Pushed::Queued;
         for tries in 0.. {
-            if self.make_room(&is_dead) == Pushed::Crowded {
+            if self.make_room(timer) == Pushed::Crowded {
                 pushed = Pushed::Crowded;
             }
             if self.ring.push(entry) {
@@ -120,36 +153,50 @@ impl Lane {
     }
 
     /// Moves the ring to the heap, and drops the dead ones from it if it has grown.
-    fn make_room(&self, is_dead: impl Fn(Entry) -> bool) -> Pushed {
+    fn make_room(&self, timer: &impl Surroundings) -> Pushed {
+        let now = timer.now();
         let mut heap = self.heap.lock();
+        if heap.entries.is_empty() {
+            // Relaxed, here and elsewhere: a hint, which orders nothing.
+            self.waiting_since.store(now, Ordering::Relaxed);
+        }
         self.empty_ring(&mut heap);
         if heap.entries.len() < heap.compact_at {
             return Pushed::Queued;
         }
-        heap.entries.retain(|&entry| !is_dead(entry));
+        drop_dead(&mut heap.entries, timer);
         let live = heap.entries.len();
         heap.compact_at = (2 * live).max(COMPACT_FROM);
         self.heaped.store(live, Ordering::Release);
-        if live > WORTH_A_WAKE {
+        if live > heap.crowd {
             Pushed::Crowded
         } else {
             Pushed::Queued
         }
     }
 
-    fn empty_ring(&self, heap: &mut Heap) {
+    /// Moves the ring to the heap; whether that was all of it, or a push is under way.
+    fn empty_ring(&self, heap: &mut Heap) -> bool {
         // Said before it is done: who finds the ring empty must see that the heap is not.
         let entries = self.ring.len();
         self.heaped
             .store(heap.entries.len() + entries, Ordering::Release);
+        let before = heap.entries.len();
         heap.entries
             .extend((0..entries).map_while(|_| self.ring.pop()));
         self.heaped.store(heap.entries.len(), Ordering::Release);
+        heap.entries.len() == before + entries
     }
 
     /// Whether nothing waits. Sequentially consistent with the pushes: see the module's head.
     pub(crate) fn is_empty(&self) -> bool {
         self.ring.len() == 0 && self.heaped.load(Ordering::Acquire) == 0
+    }
+
+    /// Since when entries have been waiting that did not fit the ring, on the timer's clock.
+    pub(crate) fn waiting_since(&self) -> Option<u64> {
+        let since = self.waiting_since.load(Ordering::Relaxed);
+        (since != NOT_WAITING).then_some(since)
     }
 
     /// About how many entries are waiting.
@@ -158,26 +205,43 @@ impl Lane {
         self.ring.len() + self.heaped.load(Ordering::Relaxed)
     }
 
-    /// Takes everything out, in order. The buffer that `into` had is used for what comes next.
-    fn take(&self, into: &mut VecDeque<Entry>) {
+    /// Takes everything out, in order; whether that was all, or a push is under way. The buffer that
+    /// `into` had is used for what comes next.
+    fn take(&self, into: &mut Vec<Entry>) -> bool {
         debug_assert!(into.is_empty());
         let mut heap = self.heap.lock();
-        self.empty_ring(&mut heap);
+        let all = self.empty_ring(&mut heap);
         into.shrink_to(COMPACT_FROM);
-        std::mem::swap(&mut heap.entries, into);
+        mem::swap(&mut heap.entries, into);
         heap.compact_at = COMPACT_FROM;
+        self.waiting_since.store(NOT_WAITING, Ordering::Relaxed);
         self.heaped.store(0, Ordering::Release);
+        all
     }
 
     /// Forgets all entries: the timer has stopped, and its slab says what was pending.
     pub(crate) fn clear(&self) {
-        self.take(&mut VecDeque::new());
+        self.take(&mut Vec::new());
     }
 
     /// Bytes held, used or reserved.
     pub(crate) fn bytes(&self) -> usize {
         self.ring.bytes() + self.heap.lock().entries.capacity() * size_of::<Entry>()
     }
+}
+
+fn drop_dead(entries: &mut Vec<Entry>, timer: &impl Surroundings) {
+    let mut kept = 0;
+    for index in 0..entries.len() {
+        if let Some(&ahead) = entries.get(index + LOOKAHEAD) {
+            timer.prefetch(ahead);
+        }
+        if !timer.is_dead(entries[index]) {
+            entries[kept] = entries[index];
+            kept += 1;
+        }
+    }
+    entries.truncate(kept);
 }
 
 /// What became of an entry that was offered to be filed.
@@ -200,10 +264,29 @@ pub(crate) trait Filer {
 /// The worker's end of one lane: what it has taken out and not filed yet.
 #[derive(Default)]
 pub(crate) struct Inlet {
-    entries: VecDeque<Entry>,
+    entries: Vec<Entry>,
+    /// How many of them have been seen to.
+    seen: usize,
+    /// A push was under way when they were taken out: what came before it may still be in the lane.
+    incomplete: bool,
 }
 
 impl Inlet {
+    /// One for each lane of a timer.
+    pub(crate) fn all() -> Box<[Inlet]> {
+        (0..lane_count()).map(|_| Inlet::default()).collect()
+    }
+
+    /// How many entries have been taken out and not filed.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.seen
+    }
+
+    /// Whether all that was pushed before the last [`Inlet::drain`] has been filed.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.entries.is_empty() && !self.incomplete
+    }
+
     /// Whether nothing waits, here or in the lane.
     pub(crate) fn is_empty(&self, lane: &Lane) -> bool {
         self.entries.is_empty() && lane.is_empty()
@@ -213,23 +296,26 @@ impl Inlet {
     /// the beginning has been seen. Returns how many went.
     pub(crate) fn drain(&mut self, lane: &Lane, quota: usize, wheel: &mut impl Filer) -> usize {
         let filed = self.file_some(quota, wheel);
-        if filed == quota || lane.is_empty() {
+        if !self.entries.is_empty() {
             return filed;
         }
-        lane.take(&mut self.entries);
+        self.incomplete = !lane.is_empty() && !lane.take(&mut self.entries);
         filed + self.file_some(quota - filed, wheel)
     }
 
     fn file_some(&mut self, quota: usize, wheel: &mut impl Filer) -> usize {
-        let (mut filed, mut seen) = (0, 0);
-        while seen < self.entries.len() && filed < quota {
-            if let Some(&ahead) = self.entries.get(seen + LOOKAHEAD) {
+        let mut filed = 0;
+        while self.seen < self.entries.len() && filed < quota {
+            if let Some(&ahead) = self.entries.get(self.seen + LOOKAHEAD) {
                 wheel.prefetch(ahead);
             }
-            filed += usize::from(wheel.file(self.entries[seen]) == Filed::InWheel);
-            seen += 1;
+            filed += usize::from(wheel.file(self.entries[self.seen]) == Filed::InWheel);
+            self.seen += 1;
         }
-        self.entries.drain(..seen);
+        if self.seen == self.entries.len() {
+            self.entries.clear();
+            self.seen = 0;
+        }
         filed
     }
 }

@@ -139,10 +139,11 @@ fn drop_task(inner: &Inner, task: StoredTask) {
 }
 
 fn note_duration(inner: &Inner, begun: u64, ended: u64) {
-    inner
-        .tally
-        .longest_task
-        .raise_to(ended.saturating_sub(begun));
+    let taken = ended.saturating_sub(begun);
+    inner.tally.longest_task.raise_to(taken);
+    if taken > inner.scale.tick() {
+        inner.tally.slow_tasks.add(1);
+    }
 }
 
 /// A task on its way through an executor. However the job ends, the slot is settled.

@@ -14,33 +14,38 @@
 //!
 //! ```text
 //! a pusher                                   the worker
-//! P1  push; count it (SeqCst)                W0  transfer, expire, sweep
-//! P2  s = word (SeqCst)                      W1  word = plan (SeqCst)
-//!     if s is a plan that is too late:       W2  look at the lanes (SeqCst) and at the state:
-//!     exchange s for 0, then unpark              news → word = 0, back to W0
+//! P1  push: the lane's tail moves on         W0  transfer, expire, sweep
+//! P2  s = word                               W1  word = plan
+//!     if s is a plan that is too late:       W2  empty the lanes, look at the state;
+//!     exchange s for 0, then unpark              the plan was too late → word = 0, back to W0
 //!                                            W3  park until the plan's tick
 //!                                            W4  word = 0, back to W0
 //! ```
 //!
-//! All of these are sequentially consistent, so they have one order, in which P1 < P2 and W1 < W2.
+//! P1, P2, W1, W4 and W2's look at the lanes' tails are sequentially consistent, so they have one order,
+//! in which P1 < P2 and W1 < W2.
 //!
-//! 1. *P2 reads 0, or a plan that a later W1 replaces.* Let W1′ be the first announcement after the
-//!    value that P2 read. P2 < W1′ gives P1 < W2′: the entry is seen before that sleep. And the worker
-//!    gets to W1′: a 0 comes from W4 (it is awake) or from another pusher, who unparks.
-//! 2. *P2 reads a plan not later than the entry's due tick.* The worker wakes at the plan's tick by
-//!    itself, and looks at the lanes before it expires anything: in time.
-//! 3. *P2 reads a later plan.* The exchange succeeds, and the unpark either ends W3 or makes the
-//!    coming one return at once (its token is sticky, and no foreign code that could eat it runs
-//!    between W1 and W3). Or the exchange fails because the word has changed: read again.
-//! 4. *A crowded lane* is treated like a late plan while `room` is set. When the worker may move
-//!    nothing before the next boundary, `room` is off and crowds do not drum on its door.
-//! 5. *Stop* stores the state and then unparks unconditionally. If W2 misses the state, W2
+//! 1. *P1 < W2*: the worker takes the entry out of its lane before it sleeps, and does not sleep beyond
+//!    its due tick. If the push is not completed (the tail has moved, the entry is not there yet), it
+//!    sleeps until the next boundary at most, and looks again.
+//! 2. *W2 < P1*: then W1 < P2, so P2 reads this plan or something later.
+//!    - *This plan, not later than the entry's due tick*: the worker wakes at the plan's tick by itself,
+//!      and looks at the lanes before it expires anything: in time.
+//!    - *This plan, too late*: the exchange succeeds, and the unpark either ends W3 or makes the coming
+//!      one return at once (its token is sticky, and no foreign code that could eat it runs between
+//!      W1 and W3). Or the exchange fails because the word has changed: it reads again.
+//!    - *0*: from W4, and the worker is awake; or from another pusher, who unparks. Either way the
+//!      worker gets to its next W2, which comes after P1: case 1.
+//!    - *A later plan*: its W2 comes after P1 as well, or P2 is in time for it: as above.
+//! 3. *A crowded lane* is treated like a late plan while `room` is set. When the worker could not do
+//!    anything about it before the next boundary, `room` is off and crowds do not drum on its door.
+//! 4. *Stop* stores the state and then unparks unconditionally. If W2 misses the state, W2
 //!    came first, so the token arrives after W1, and W3 returns.
 
+use crate::sync::thread::{self, Thread};
 use crate::sync::{AtomicU64, Ordering};
 use crate::tick::Tick;
 use std::sync::OnceLock;
-use std::thread::{self, Thread};
 use std::time::Duration;
 
 /// Where the worker sleeps.

@@ -1,5 +1,6 @@
 //! Counters: what a timer has done, and what it holds.
 
+use crate::histogram::{Lateness, Recorder};
 use crate::slab::local::Sums;
 use crate::wheel::WheelCounters;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,9 +9,20 @@ use std::time::Duration;
 /// A snapshot of a timer's counters.
 ///
 /// All of them count from the timer's making and are never reset, but for `pending`, `queued`,
-/// `filed`, `bytes` and `levels`, which say what is there now. The fields are read one after the
+/// `filed`, `dead`, `bytes` and `levels`, which say what is there now. The fields are read one after the
 /// other: while other threads work, they need not agree with each other to the last one. At rest,
 /// `scheduled = expired + cancelled + unprocessed + pending`.
+///
+/// # Which to watch
+///
+/// | question | fields |
+/// |---|---|
+/// | Do tasks run in time? | `lateness`: its p99 is about one tick if they do |
+/// | If not, is a task too slow for the timer thread? | `slow_tasks`, `longest_task`: give it to an executor |
+/// | Or do timeouts come faster than they are filed? | `queued` stays above `max_transfers_per_tick` |
+/// | Is something failing? | `rejected`, `panicked`, `dropped_jobs` |
+/// | What does it hold? | `pending`, `bytes`, and `dead` for what cancelled timeouts have left behind |
+/// | Does it rest when there is nothing to do? | `wakeups` |
 ///
 /// ```
 /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -57,18 +69,30 @@ pub struct Stats {
     pub cascaded: u64,
     /// Levels of the wheel: 1 on the hashed wheel.
     pub levels: u64,
-    /// Entries that wait in the pending queue now, those of cancelled timeouts among them.
+    /// Entries that wait in the pending queue now, those of cancelled timeouts among them: the backlog.
+    /// A worker that sleeps leaves them there until the next boundary that has work, so some are usual.
     pub queued: u64,
-    /// Entries that are in the wheel now, those of cancelled timeouts among them.
+    /// Entries that are in the wheel now, those of cancelled timeouts among them. As of the last
+    /// boundary that was visited; 0 when the timer has stopped.
     pub filed: u64,
+    /// Entries that belong to no timeout any more, as it was cancelled or moved to an earlier time, and
+    /// that wait to be met or swept out. An estimate, `queued + filed - pending` or 0 if that is less:
+    /// `filed` may be a boundary old, and a timeout that never fires is pending without an entry.
+    pub dead: u64,
     /// Entries of cancelled timeouts that a sweep has removed from the wheel.
     pub swept: u64,
-    /// Bytes that the timer holds for timeouts, queue and wheel, in use or kept for later.
+    /// Bytes that the timer holds for timeouts, queue and wheel, in use or kept for later. Tasks that
+    /// do not fit into their slot and what they own are not in it.
     pub bytes: u64,
-    /// The longest that one task has taken.
+    /// Runs of tasks that took longer than a tick, wherever they ran. On the timer thread, such a task
+    /// makes others late. Always 0 on a manual clock, which stands still while a task runs.
+    pub slow_tasks: u64,
+    /// The longest that one run of a task has taken.
     pub longest_task: Duration,
-    /// The longest that a task has begun after its deadline.
+    /// The longest that a task has begun after its deadline: [`Lateness::max`] of `lateness`.
     pub max_lateness: Duration,
+    /// How late tasks have begun: its distribution.
+    pub lateness: Lateness,
 }
 
 /// What several threads may count, seldom enough for a shared counter.
@@ -80,10 +104,9 @@ pub(crate) struct Tally {
     pub(crate) unprocessed: Counter,
     pub(crate) periodic_runs: Counter,
     pub(crate) dropped_jobs: Counter,
+    pub(crate) slow_tasks: Counter,
     /// Nanoseconds.
     pub(crate) longest_task: Counter,
-    /// Nanoseconds.
-    pub(crate) max_lateness: Counter,
 }
 
 /// A counter that anybody may change. Relaxed throughout: it is a figure, and orders nothing.
@@ -119,6 +142,8 @@ pub(crate) struct WorkerTally {
     pub(crate) wakeups: Counter,
     pub(crate) transferred: Counter,
     pub(crate) swept: Counter,
+    /// Taken out of the queue, and not in the wheel yet.
+    pub(crate) taken: Counter,
     pub(crate) filed: Counter,
     pub(crate) wheel_bytes: Counter,
     bucket_visits: Counter,
@@ -136,16 +161,35 @@ impl WorkerTally {
     }
 }
 
+/// Where the counters of a timer are.
+#[derive(Clone, Copy)]
+pub(crate) struct Sources<'a> {
+    pub(crate) tally: &'a Tally,
+    pub(crate) worker: &'a WorkerTally,
+    pub(crate) lateness: &'a Recorder,
+    /// Entries in the lanes.
+    pub(crate) queued: usize,
+    /// Bytes of everything but the wheel.
+    pub(crate) bytes: usize,
+    /// The timer has come to its end: its queue and its wheel are gone.
+    pub(crate) done: bool,
+}
+
 impl Stats {
-    pub(crate) fn collect(sums: Sums, pending: u64, tally: &Tally, worker: &WorkerTally) -> Stats {
-        Stats {
+    pub(crate) fn collect(from: Sources<'_>, sums: impl FnOnce() -> Sums) -> Stats {
+        let Sources { tally, worker, .. } = from;
+        // Before the sums: who is counted as unprocessed is then also counted as scheduled.
+        let unprocessed = tally.unprocessed.get();
+        let sums = sums();
+        let pending = (sums.scheduled).saturating_sub(sums.expired + sums.cancelled + unprocessed);
+        let mut stats = Stats {
             scheduled: sums.scheduled,
             expired: sums.expired,
             cancelled: sums.cancelled,
             rejected: tally.rejected.get(),
             panicked: tally.panicked.get(),
-            unprocessed: tally.unprocessed.get(),
-            pending,
+            unprocessed,
+            pending: if from.done { 0 } else { pending },
             periodic_runs: tally.periodic_runs.get(),
             dropped_jobs: tally.dropped_jobs.get(),
             wakeups: worker.wakeups.get(),
@@ -154,12 +198,21 @@ impl Stats {
             passed_over: worker.passed_over.get(),
             cascaded: worker.cascaded.get(),
             levels: worker.levels.get(),
-            queued: 0,
-            filed: worker.filed.get(),
             swept: worker.swept.get(),
-            bytes: 0,
+            queued: from.queued as u64,
+            bytes: from.bytes as u64,
+            slow_tasks: tally.slow_tasks.get(),
             longest_task: Duration::from_nanos(tally.longest_task.get()),
-            max_lateness: Duration::from_nanos(tally.max_lateness.get()),
+            ..Stats::default()
+        };
+        from.lateness.read(&mut stats.lateness);
+        stats.max_lateness = stats.lateness.max();
+        if !from.done {
+            stats.queued += worker.taken.get();
+            stats.filed = worker.filed.get();
+            stats.bytes += worker.wheel_bytes.get();
+            stats.dead = (stats.queued + stats.filed).saturating_sub(stats.pending);
         }
+        stats
     }
 }

@@ -4,12 +4,18 @@
 #[cfg(not(hashed_wheel_loom))]
 pub(crate) use plain::*;
 
+#[cfg(hashed_wheel_loom)]
+mod modelled;
+#[cfg(hashed_wheel_loom)]
+pub(crate) use modelled::*;
+
 #[cfg(not(hashed_wheel_loom))]
 mod plain {
     pub(crate) use parking_lot::{Condvar, Mutex};
     pub(crate) use std::sync::atomic::{
         AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
+    pub(crate) use std::{thread, thread_local};
 
     /// `std`'s cell with loom's way of asking for access, so that one source serves both.
     #[derive(Debug)]

@@ -150,8 +150,13 @@ impl Timeout {
     /// ```
     #[inline]
     pub fn reset(&self, delay: Duration) -> bool {
+        self.reset_to(When::After(delay))
+    }
+
+    #[inline]
+    pub(crate) fn reset_to(&self, when: When) -> bool {
         let inner = self.inner();
-        let (due, deadline) = inner.deadline(When::After(delay));
+        let (due, deadline) = inner.deadline(when);
         let moved = self.slot().reset(self.slot, due, deadline);
         if let Reset::MovedEarlier(entry) = moved {
             inner.submit(entry);

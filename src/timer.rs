@@ -69,7 +69,7 @@ impl TimerHandle {
         TimerHandle { inner }
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "hyper", feature = "unstable-wheels"))]
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }

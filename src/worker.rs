@@ -35,17 +35,18 @@ fn next_passed(inner: &Inner, engine: &dyn Drive) -> Option<Tick> {
 
 /// Sleeps until the next boundary that has work, or until somebody wakes the worker. The argument
 /// why no wake-up is lost stands in [`crate::sleep`].
-fn sleep(inner: &Inner, engine: &dyn Drive) {
-    let plan = engine.next_boundary(inner).unwrap_or(Tick::NEVER);
+fn sleep(inner: &Inner, engine: &mut dyn Drive) {
+    let plan = engine.plan();
+    let room = engine.has_room(plan);
     let slept = inner.sleep.sleep(
         plan,
-        engine.has_room(inner, plan),
+        room,
         || {
             Some(Duration::from_nanos(
                 inner.moment(plan)?.saturating_sub(inner.clock.now()),
             ))
         },
-        || inner.lifecycle.is_shutdown() || engine.has_news(inner, plan),
+        || engine.has_news(inner, plan) || inner.lifecycle.is_shutdown(),
     );
     if slept {
         inner.worker_tally.wakeups.add(1);

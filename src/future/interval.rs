@@ -44,8 +44,19 @@ impl Interval {
     /// As for `tick`.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RejectReason>> {
         let ticked = ready!(Pin::new(&mut self.sleep).poll(cx));
-        self.sleep = self.sleep.successor(self.period);
+        // One whose timer has stopped stays as it is, and says so every time.
+        if !matches!(ticked, Err(RejectReason::Stopped)) {
+            self.sleep.reset_to(self.next());
+        }
         Poll::Ready(ticked)
+    }
+
+    /// The next moment that is whole periods after this one and has not been missed.
+    fn next(&self) -> u64 {
+        let timer = self.sleep.inner();
+        let started = timer.lifecycle.started_at();
+        let passed = timer.moment(timer.passed()).unwrap_or(started);
+        next_at_fixed_rate(self.sleep.deadline(), self.period, passed)
     }
 
     /// The time from one tick to the next.
@@ -54,13 +65,24 @@ impl Interval {
     }
 }
 
-impl Sleep {
-    /// A sleep that ends whole periods after this one, the first that has not been missed.
-    fn successor(&self, period: u64) -> Sleep {
-        let timer = self.inner();
-        let started = timer.lifecycle.started_at();
-        let passed = timer.moment(timer.passed()).unwrap_or(started);
-        Sleep::until(timer, next_at_fixed_rate(self.deadline(), period, passed))
+/// The ticks, as a stream. It ends after the error of a timer that has stopped. If a tick is refused for
+/// another reason, that is an item too, and the stream goes on with the next tick.
+#[cfg(feature = "stream")]
+impl futures_core::Stream for Interval {
+    type Item = Result<(), RejectReason>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.sleep.is_stopped() {
+            return Poll::Ready(None);
+        }
+        self.poll_tick(cx).map(Some)
+    }
+}
+
+#[cfg(feature = "stream")]
+impl futures_core::FusedStream for Interval {
+    fn is_terminated(&self) -> bool {
+        self.sleep.is_stopped()
     }
 }
 

@@ -8,3 +8,25 @@ mod with_timeout;
 pub use interval::Interval;
 pub use sleep::Sleep;
 pub use with_timeout::WithTimeout;
+
+#[cfg(all(test, not(hashed_wheel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn futures_are_small() {
+        assert_eq!(size_of::<Sleep>(), 40);
+        assert_eq!(size_of::<Interval>(), 48);
+        assert_eq!(size_of::<WithTimeout<()>>(), 40);
+        assert_eq!(size_of::<WithTimeout<[u64; 8]>>(), 40 + 64);
+    }
+
+    #[test]
+    fn futures_can_be_sent_shared_and_moved() {
+        fn check<T: Send + Sync + Unpin + std::fmt::Debug + 'static>() {}
+        check::<Sleep>();
+        check::<Interval>();
+        check::<WithTimeout<std::future::Ready<()>>>();
+    }
+}

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Ready when its time has come: made by [`sleep`](TimerHandle::sleep).
 ///
 /// Its time counts from the call that made it. It takes a timeout when it is first polled, and
-/// cancels it when dropped.
+/// cancels it when dropped. When the timer stops, it ends with an error: it never hangs.
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
     timer: Arc<Inner>,
@@ -46,7 +46,7 @@ impl Sleep {
         }
     }
 
-    pub(super) fn inner(&self) -> &Arc<Inner> {
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.timer
     }
 
@@ -58,6 +58,51 @@ impl Sleep {
     /// A handle on its timer.
     pub fn timer(&self) -> TimerHandle {
         TimerHandle::new(Arc::clone(&self.timer))
+    }
+
+    /// Moves its end: it is ready `delay` from now, be that earlier or later.
+    ///
+    /// While it waits, that is done in place, like [`Timeout::reset`](crate::Timeout::reset), and it
+    /// need not be polled again. One that is over, or was never polled, is armed by its next poll.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::pin::pin;
+    /// # use std::task::{Context, Waker};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// let mut idle = pin!(timer.sleep(Duration::from_secs(30)));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert!(idle.as_mut().poll(&mut context).is_pending());
+    /// clock.advance(Duration::from_secs(20));
+    /// idle.reset(Duration::from_secs(30));
+    /// clock.advance(Duration::from_secs(20));
+    /// assert!(idle.as_mut().poll(&mut context).is_pending());
+    /// clock.advance(Duration::from_secs(10));
+    /// assert!(idle.as_mut().poll(&mut context).is_ready());
+    /// ```
+    pub fn reset(&mut self, delay: Duration) {
+        self.reset_to(self.timer.clock.now().saturating_add(nanos(delay)));
+    }
+
+    /// Moves its end to a moment of the timer's clock.
+    pub(crate) fn reset_to(&mut self, deadline: u64) {
+        self.deadline = deadline;
+        if let Stage::Armed(timeout, _) = &self.stage {
+            if timeout.reset_to(When::At(deadline)) {
+                return;
+            }
+        }
+        // If it is being fired at this moment, its waker is woken: for nothing, but then whoever
+        // waits comes to poll it, and so to arm it again.
+        self.stage = Stage::New;
+    }
+
+    /// Whether it has ended with an error.
+    #[cfg(feature = "stream")]
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(self.stage, Stage::Over(End::Stopped))
     }
 
     fn arm(&mut self, cx: &Context<'_>) -> Result<Stage, RejectReason> {

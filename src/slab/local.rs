@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Slots that a chain holds at most.
-const CHAIN: u32 = 64;
+const CHAIN: u32 = if cfg!(hashed_wheel_loom) { 1 } else { 64 };
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
 
@@ -258,7 +258,7 @@ impl Drop for Cache {
     }
 }
 
-thread_local! {
+crate::sync::thread_local! {
     /// The caches of this thread, the one used last in front.
     static CACHES: RefCell<Vec<Cache>> = const { RefCell::new(Vec::new()) };
     /// A number for this thread, or `usize::MAX`. Has no destructor, so it is there to the end.

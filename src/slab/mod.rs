@@ -20,7 +20,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicPtr;
 
 /// Slots of the first chunk.
-const FIRST_CHUNK: u32 = 256;
+const FIRST_CHUNK: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 256 };
 /// Enough for 2^32 − 256 slots.
 const CHUNKS: usize = 24;
 
@@ -135,7 +135,16 @@ impl Allocation {
             alloc::handle_alloc_error(layout)
         };
         huge_pages::advise(memory, layout.size());
-        Allocation { memory, layout }
+        let allocation = Allocation { memory, layout };
+        #[cfg(hashed_wheel_loom)]
+        for place in 0..slots {
+            // SAFETY: there is room for so many. Loom's atomics are not made of zeroes.
+            unsafe {
+                let free = Slot::new(word::Word(0));
+                allocation.first_slot().add(place).write(free);
+            }
+        }
+        allocation
     }
 
     fn first_slot(&self) -> *mut Slot {

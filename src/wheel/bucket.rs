@@ -11,7 +11,7 @@
 //! ```
 //!
 //! New entries are pushed behind the unseen ones as always. The gap is closed when the sweep
-//! reaches the end of the bucket, or when the bucket's time comes before that. Where the sweep
+//! reaches the end of the bucket, when it is half of the bucket, or when the bucket's time comes. Where the sweep
 //! stands ([`Progress`]) is kept by the wheel, since only one bucket at a time is being swept.
 
 use super::{Judge, LOOKAHEAD};
@@ -35,6 +35,8 @@ pub(super) struct Bucket {
 pub(super) struct Progress {
     kept: usize,
     seen: usize,
+    /// Entries were removed, so the bucket's boundary may be that of one of them.
+    removed: bool,
 }
 
 /// What one step of a sweep has done in one bucket.
@@ -105,6 +107,7 @@ impl Bucket {
         *progress = Progress {
             kept: seen_and_kept,
             seen: seen_and_kept,
+            removed: false,
         };
         let earliest = self.split_off_due(is_due, due);
         self.give_slack_back();
@@ -149,7 +152,7 @@ impl Bucket {
         limit: usize,
         judge: &mut impl Judge,
     ) -> Step {
-        let Progress { mut kept, seen } = *progress;
+        let Progress { mut kept, seen, .. } = *progress;
         let end = self.entries.len().min(seen.saturating_add(limit));
         for index in seen..end {
             if let Some(&ahead) = self.entries.get(index + LOOKAHEAD) {
@@ -163,17 +166,28 @@ impl Bucket {
         }
         let looked = end - seen;
         let removed = looked - (kept - progress.kept);
-        *progress = Progress { kept, seen: end };
-        Step {
+        let step = Step {
             looked,
             removed,
             finished: end == self.entries.len(),
+        };
+        *progress = Progress {
+            kept,
+            seen: end,
+            removed: progress.removed || removed > 0,
+        };
+        // A bucket that grows as fast as it is swept would otherwise never close its gap. What has to
+        // be moved for it is no more than what was removed.
+        if end - kept > self.entries.len() / 2 {
+            self.close_gap(progress);
+            self.give_slack_back();
         }
+        step
     }
 
     /// Ends the sweep of this bucket. Returns whether it has removed anything.
     pub(super) fn finish_sweep(&mut self, progress: &mut Progress) -> bool {
-        let removed = progress.kept < progress.seen;
+        let removed = progress.removed;
         self.close_gap(progress);
         *progress = Progress::default();
         self.give_slack_back();
@@ -208,7 +222,7 @@ impl Bucket {
 
 #[cfg(test)]
 impl Progress {
-    pub(super) fn has_gap(self) -> bool {
-        self.kept < self.seen
+    pub(super) fn has_removed(self) -> bool {
+        self.removed
     }
 }

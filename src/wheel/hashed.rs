@@ -295,7 +295,7 @@ impl Earliest {
 impl HashedWheel {
     /// Whether a bucket is swept in part, so that its boundary may be that of a removed entry.
     pub(super) fn is_inside_a_sweep(&self) -> bool {
-        self.sweeping.progress.has_gap()
+        self.sweeping.progress.has_removed()
     }
 
     /// Holds everything that is derived against a naive search through all entries.
@@ -320,7 +320,7 @@ impl HashedWheel {
             );
             let earliest = boundaries.min().expect("a bucket with nothing but a gap");
             let exact = bucket.boundary == earliest;
-            assert!(exact || progress.has_gap() && bucket.boundary < earliest);
+            assert!(exact || progress.has_removed() && bucket.boundary < earliest);
         }
         assert_eq!(len, self.len);
         self.check_earliest();

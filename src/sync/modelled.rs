@@ -1,0 +1,308 @@
+//! The loom side of the facade. It makes up for two habits of loom 0.7:
+//!
+//! - *Sequentially consistent accesses count as acquire and release*: only a fence orders a store
+//!   before a later load of something else, and every protocol here that says `SeqCst` relies on
+//!   just that. So a `SeqCst` store, and a `SeqCst` exchange that succeeds, is followed by a
+//!   `SeqCst` fence. That is what x86 does for them. It is tied to the ordering that
+//!   the source asks for, so that weakening one there makes the models fail.
+//! - *The search remembers one last access of each atomic*: a load by one thread hides that
+//!   another has loaded before, and interleavings with that one are never tried. So each load is
+//!   preceded by a relaxed exchange on an atomic of its own, which makes loads of the same
+//!   atomic depend on each other for the search, and orders nothing for the model.
+
+#![expect(
+    dead_code,
+    reason = "every atomic has all operations, whichever are in use"
+)]
+
+pub(crate) use loom::cell::UnsafeCell;
+pub(crate) use loom::sync::atomic::{Ordering, fence};
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+/// loom's `thread_local!` does not know constant initializers.
+macro_rules! local_keys {
+    ($($(#[$attribute:meta])* static $name:ident: $type:ty = const $init:block;)*) => {
+        loom::thread_local! { $($(#[$attribute])* static $name: $type = $init;)* }
+    };
+}
+pub(crate) use local_keys as thread_local;
+
+macro_rules! atomics {
+    ($($name:ident: $int:ty),*) => {$(
+        pub(crate) struct $name {
+            value: loom::sync::atomic::$name,
+            loads: loom::sync::atomic::AtomicU8,
+        }
+
+        impl $name {
+            #[track_caller]
+            pub(crate) fn new(value: $int) -> Self {
+                Self {
+                    value: loom::sync::atomic::$name::new(value),
+                    loads: loom::sync::atomic::AtomicU8::new(0),
+                }
+            }
+
+            #[track_caller]
+            pub(crate) fn load(&self, order: Ordering) -> $int {
+                self.loads.swap(0, Ordering::Relaxed);
+                self.value.load(order)
+            }
+
+            #[track_caller]
+            pub(crate) fn store(&self, value: $int, order: Ordering) {
+                self.value.store(value, order);
+                fence_after(order);
+            }
+
+            #[track_caller]
+            pub(crate) fn compare_exchange(
+                &self,
+                current: $int,
+                new: $int,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$int, $int> {
+                let result = self.value.compare_exchange(current, new, success, failure);
+                if result.is_ok() {
+                    fence_after(success);
+                }
+                result
+            }
+
+            /// Never fails for no reason: that would add runs, and no ends.
+            #[track_caller]
+            pub(crate) fn compare_exchange_weak(
+                &self,
+                current: $int,
+                new: $int,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$int, $int> {
+                self.compare_exchange(current, new, success, failure)
+            }
+
+            #[track_caller]
+            pub(crate) fn fetch_update(
+                &self,
+                set: Ordering,
+                fetch: Ordering,
+                mut update: impl FnMut($int) -> Option<$int>,
+            ) -> Result<$int, $int> {
+                let mut value = self.load(fetch);
+                while let Some(new) = update(value) {
+                    match self.compare_exchange(value, new, set, fetch) {
+                        Ok(old) => return Ok(old),
+                        Err(now) => value = now,
+                    }
+                }
+                Err(value)
+            }
+
+            #[track_caller]
+            pub(crate) fn swap(&self, value: $int, order: Ordering) -> $int {
+                let old = self.value.swap(value, order);
+                fence_after(order);
+                old
+            }
+
+            #[track_caller]
+            pub(crate) fn fetch_add(&self, value: $int, order: Ordering) -> $int {
+                let old = self.value.fetch_add(value, order);
+                fence_after(order);
+                old
+            }
+
+            #[track_caller]
+            pub(crate) fn fetch_sub(&self, value: $int, order: Ordering) -> $int {
+                let old = self.value.fetch_sub(value, order);
+                fence_after(order);
+                old
+            }
+
+            #[track_caller]
+            pub(crate) fn fetch_and(&self, value: $int, order: Ordering) -> $int {
+                let old = self.value.fetch_and(value, order);
+                fence_after(order);
+                old
+            }
+
+            #[track_caller]
+            pub(crate) fn fetch_max(&self, value: $int, order: Ordering) -> $int {
+                let old = self.value.fetch_max(value, order);
+                fence_after(order);
+                old
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new(0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                // Reading the value would be a step of the model.
+                f.write_str(stringify!($name))
+            }
+        }
+    )*};
+}
+
+atomics!(AtomicU8: u8, AtomicU32: u32, AtomicU64: u64, AtomicUsize: usize);
+
+fn fence_after(order: Ordering) {
+    if order == Ordering::SeqCst {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// loom's mutex, with the calling style of `parking_lot`: there is no poison.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Mutex(loom::sync::Mutex::new(value))
+    }
+
+    #[track_caller]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard(self.0.lock().ok())
+    }
+}
+
+/// `None` only inside [`Condvar::wait`].
+pub(crate) struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("locked")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_mut().expect("locked")
+    }
+}
+
+/// loom's condition variable, with the calling style of `parking_lot`.
+#[derive(Debug, Default)]
+pub(crate) struct Condvar(loom::sync::Condvar);
+
+impl Condvar {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    #[track_caller]
+    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        let locked = guard.0.take().expect("locked");
+        guard.0 = self.0.wait(locked).ok();
+    }
+
+    #[track_caller]
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    #[track_caller]
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// Threads, as far as the crate uses them.
+pub(crate) mod thread {
+    pub(crate) use loom::thread::{Builder, JoinHandle, ThreadId, yield_now};
+
+    use super::{AtomicU8, Ordering};
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Duration;
+
+    /// A thread that can be woken.
+    ///
+    /// loom's own token will not do: it makes all that the waking thread has seen known to the other at
+    /// once, even while that one is running, which hides what a protocol forgets, and a lock
+    /// that the other waits for takes the token away. This is the algorithm of the standard library.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Thread {
+        thread: loom::thread::Thread,
+        token: Arc<AtomicU8>,
+        unparks: Arc<AtomicUsize>,
+    }
+
+    const EMPTY: u8 = 0;
+    const NOTIFIED: u8 = 1;
+    const PARKED: u8 = u8::MAX;
+
+    loom::thread_local! {
+        static CURRENT: Thread = Thread {
+            thread: loom::thread::current(),
+            token: Arc::new(AtomicU8::new(EMPTY)),
+            unparks: Arc::default(),
+        };
+    }
+
+    pub(crate) fn current() -> Thread {
+        CURRENT.with(Thread::clone)
+    }
+
+    impl Thread {
+        pub(crate) fn id(&self) -> ThreadId {
+            self.thread.id()
+        }
+
+        pub(crate) fn unpark(&self) {
+            self.unparks.fetch_add(1, Ordering::Relaxed);
+            if self.token.swap(NOTIFIED, Ordering::Release) == PARKED {
+                self.thread.unpark();
+            }
+        }
+
+        /// How often it has been woken, or asked to wake up.
+        pub(crate) fn unparks(&self) -> usize {
+            self.unparks.load(Ordering::Relaxed)
+        }
+    }
+
+    pub(crate) fn park() {
+        let token = current().token;
+        if token.fetch_sub(1, Ordering::Acquire) == NOTIFIED {
+            return;
+        }
+        loop {
+            loom::thread::park();
+            let took =
+                token.compare_exchange(NOTIFIED, EMPTY, Ordering::Acquire, Ordering::Relaxed);
+            if took.is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Time does not pass in a model: the end of the sleep is an `unpark`, by a test that plays the
+    /// clock.
+    pub(crate) fn park_timeout(_: Duration) {
+        park();
+    }
+
+    /// One processor makes one lane.
+    #[expect(clippy::unnecessary_wraps, reason = "as in the standard library")]
+    pub(crate) fn available_parallelism() -> io::Result<usize> {
+        Ok(1)
+    }
+
+    /// Lets the others go on, which is what a sleeping producer waits for.
+    pub(crate) fn sleep(_: Duration) {
+        yield_now();
+    }
+}

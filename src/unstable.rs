@@ -1,0 +1,179 @@
+//! Other wheels under this crate's front: what the comparison in `examples/compare` needs, and nobody
+//! else. It exists with the feature `unstable-wheels` alone. **No stability**: whatever is here may
+//! change or go in any release.
+//!
+//! A wheel from outside implements [`Wheel`], the contract of the crate's own wheels in a public form,
+//! and [`timer_on`] builds a timer on it: queue, slots, worker, clock and stop are those of the two
+//! timers that the crate is about.
+
+use crate::builder::HashedWheelTimerBuilder;
+use crate::error::ConfigError;
+use crate::timer::TimerHandle;
+use crate::wheel::{self, WheelCounters};
+use crate::{entry, launch, tick::Tick};
+
+/// The version of this crate.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What a wheel files: sixteen plain bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry(entry::Entry);
+
+impl Entry {
+    /// The tick that it is due at.
+    #[inline]
+    pub fn due(self) -> u64 {
+        self.0.due().0
+    }
+}
+
+/// Where a wheel puts what is due.
+#[derive(Debug)]
+pub struct Due<'a>(&'a mut Vec<entry::Entry>);
+
+impl Due<'_> {
+    /// Hands one entry out.
+    #[inline]
+    pub fn push(&mut self, entry: Entry) {
+        self.0.push(entry.0);
+    }
+}
+
+/// What a sweep asks about the entries that it goes through.
+pub trait Judge {
+    /// Says that this entry will be asked about soon.
+    fn prefetch(&self, entry: Entry);
+
+    /// Whether the entry can never fire anything, and is to be dropped.
+    fn is_dead(&mut self, entry: Entry) -> bool;
+}
+
+/// What a wheel has done since it was made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Buckets whose entries were looked at.
+    pub bucket_visits: u64,
+    /// Entries met that were not due.
+    pub passed_over: u64,
+}
+
+/// A structure over ticks, numbered from 0, which counts as processed when it is made.
+pub trait Wheel: Send + 'static {
+    /// The last boundary that was processed.
+    fn now(&self) -> u64;
+
+    /// How many entries are filed.
+    fn filed(&self) -> usize;
+
+    /// Files an entry under `max(entry.due(), now + 1)`.
+    fn insert(&mut self, entry: Entry);
+
+    /// A boundary after `now` that must not be jumped over; the earliest such.
+    fn next_work(&self) -> Option<u64>;
+
+    /// Processes boundary `to`, which is not after `next_work`, and hands out what is due.
+    fn advance(&mut self, to: u64, due: &mut Due<'_>);
+
+    /// Looks at some entries, about `limit` if it can, and removes the dead ones. Returns how many
+    /// were looked at: 0 only if nothing is filed.
+    fn sweep(&mut self, limit: usize, judge: &mut impl Judge) -> usize;
+
+    /// What was done so far.
+    fn counters(&self) -> Counters;
+
+    /// Bytes held, used or reserved.
+    fn bytes(&self) -> usize;
+}
+
+/// The owner of a timer on a wheel from outside: dropping it stops the timer.
+#[derive(Debug)]
+pub struct Owner(TimerHandle);
+
+impl Owner {
+    /// A handle, which can do all that an owner can.
+    pub fn handle(&self) -> TimerHandle {
+        self.0.clone()
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        launch::drop_owner(self.0.inner());
+    }
+}
+
+/// A timer on `wheel`, with the settings of `settings`; its number of slots means nothing here.
+///
+/// # Errors
+/// As for [`HashedWheelTimerBuilder::build`].
+pub fn timer_on(
+    settings: HashedWheelTimerBuilder,
+    wheel: impl Wheel,
+) -> Result<Owner, ConfigError> {
+    let inner = settings.build_over(Foreign(wheel))?;
+    Ok(Owner(TimerHandle::new(inner)))
+}
+
+/// A wheel from outside as one of the crate's own.
+struct Foreign<W>(W);
+
+struct Asked<'a, J>(&'a mut J);
+
+impl<J: wheel::Judge> Judge for Asked<'_, J> {
+    #[inline]
+    fn prefetch(&self, entry: Entry) {
+        self.0.prefetch(entry.0);
+    }
+
+    #[inline]
+    fn is_dead(&mut self, entry: Entry) -> bool {
+        self.0.is_dead(entry.0)
+    }
+}
+
+impl<W: Wheel> wheel::Wheel for Foreign<W> {
+    #[inline]
+    fn now(&self) -> Tick {
+        Tick(self.0.now())
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.0.filed()
+    }
+
+    #[inline]
+    fn insert(&mut self, entry: entry::Entry) {
+        self.0.insert(Entry(entry));
+    }
+
+    #[inline]
+    fn next_work(&self) -> Option<Tick> {
+        self.0.next_work().map(Tick)
+    }
+
+    fn advance(&mut self, to: Tick, due: &mut Vec<entry::Entry>, _: &mut impl wheel::Judge) {
+        self.0.advance(to.0, &mut Due(due));
+    }
+
+    fn sweep(&mut self, limit: usize, judge: &mut impl wheel::Judge) -> usize {
+        self.0.sweep(limit, &mut Asked(judge))
+    }
+
+    fn counters(&self) -> WheelCounters {
+        let Counters {
+            bucket_visits,
+            passed_over,
+        } = self.0.counters();
+        WheelCounters {
+            bucket_visits,
+            passed_over,
+            cascaded: 0,
+            levels: 1,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}
