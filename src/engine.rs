@@ -190,7 +190,8 @@ impl<W: Wheel> Drive for Engine<W> {
     }
 
     fn plan(&self) -> Tick {
-        if self.inlets.iter().all(Inlet::is_drained) {
+        // Without room left, some lane may not have been looked at.
+        if self.room > 0 && self.inlets.iter().all(Inlet::is_drained) {
             self.wheel.next_work().unwrap_or(Tick::NEVER)
         } else {
             self.wheel.now().next()
@@ -203,6 +204,7 @@ impl<W: Wheel> Drive for Engine<W> {
             return false;
         }
         self.transfer(inner);
+        self.tell(inner);
         self.plan() < plan
     }
 
