@@ -1,0 +1,125 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use crate::case::Sizes;
+
+pub(crate) const USAGE: &str = "\
+Usage: cargo run --release -p rivals -- [OPTIONS]
+
+Measures this crate's timers and their rivals side by side, each run in a
+process of its own, contestants taking turns.
+
+  --quick          a tenth of the work, and two runs of each unless --runs says otherwise
+  --runs N         runs of each contestant in each row (default 5)
+  --filter WORDS   only what has all of these comma-separated words in its
+                   row-and-contestant name, such as `churn,2p` or `fire,netty`;
+                   repeated: what matches one of them
+  --growth         also the growth curves: 1 k to 10 M pending, 1 to 8 producers
+  --flight LIST    timeouts in flight per producer in churn (default 1000,100000)
+  --producers LIST numbers of producers in churn, 1 to 8 (default 1,2)
+  --out FILE       also write all figures as CSV
+  --list           show rows and contestants, and stop
+  --help           show this, and stop
+";
+
+#[derive(Debug)]
+pub(crate) enum Command {
+    Measure(Options),
+    List(Options),
+    Help,
+    /// What the parent starts itself with: a contestant, and the arguments of a case.
+    Child {
+        contestant: String,
+        case: Vec<String>,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) sizes: Sizes,
+    pub(crate) runs: usize,
+    filters: Vec<Vec<String>>,
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// The first argument of a child.
+pub(crate) const CHILD: &str = "--child";
+
+pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
+    if args.first().is_some_and(|first| first == CHILD) {
+        let contestant = args.get(1).ok_or("--child needs a contestant")?;
+        return Ok(Command::Child {
+            contestant: contestant.clone(),
+            case: args[2..].to_vec(),
+        });
+    }
+    let mut options = Options {
+        sizes: Sizes {
+            quick: false,
+            growth: false,
+            flights: vec![1_000, 100_000],
+            producers: vec![1, 2],
+        },
+        runs: 0,
+        filters: Vec::new(),
+        out: None,
+    };
+    let mut list = false;
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
+        match arg.as_str() {
+            "--quick" => options.sizes.quick = true,
+            "--growth" => options.sizes.growth = true,
+            "--list" => list = true,
+            "--help" | "-h" => return Ok(Command::Help),
+            "--runs" => options.runs = number(arg, value()?, 1..=1_000)?,
+            "--filter" => options.filters.push(words(value()?)),
+            "--flight" => options.sizes.flights = numbers(arg, value()?, 1..=10_000_000)?,
+            "--producers" => options.sizes.producers = numbers(arg, value()?, 1..=8)?,
+            "--out" => options.out = Some(PathBuf::from(value()?)),
+            other => return Err(format!("there is no option `{other}`")),
+        }
+    }
+    if options.runs == 0 {
+        options.runs = if options.sizes.quick { 2 } else { 5 };
+    }
+    if list {
+        return Ok(Command::List(options));
+    }
+    Ok(Command::Measure(options))
+}
+
+type Range = std::ops::RangeInclusive<usize>;
+
+fn number(option: &str, text: &str, range: Range) -> Result<usize, String> {
+    let (low, high) = (range.start(), range.end());
+    let wrong = || format!("{option} takes numbers from {low} to {high}, not `{text}`");
+    let number = text.trim().parse().map_err(|_| wrong())?;
+    if range.contains(&number) {
+        Ok(number)
+    } else {
+        Err(wrong())
+    }
+}
+
+fn numbers(option: &str, text: &str, range: Range) -> Result<Vec<usize>, String> {
+    let parts = text.split(',');
+    parts
+        .map(|part| number(option, part, range.clone()))
+        .collect()
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(',').map(|word| word.trim().to_owned()).collect()
+}
+
+impl Options {
+    /// Whether this contestant is to run in this row.
+    pub(crate) fn selects(&self, row: &str, contestant: &str) -> bool {
+        let name = format!("{row}/{contestant}");
+        let all_in = |words: &Vec<String>| words.iter().all(|word| name.contains(word.as_str()));
+        self.filters.is_empty() || self.filters.iter().any(all_in)
+    }
+}

@@ -1,0 +1,103 @@
+//! tokio's `time::sleep`.
+//!
+//! Best use: a current-thread runtime on a thread of its own drives the timers, so no second
+//! worker competes. A pending timeout is one boxed `Sleep` with the task beside it, polled once,
+//! which is what registers it; no task is spawned for it. One that is only ever cancelled is
+//! polled with the no-op waker; one that fires has a waker that runs the task on the driver's
+//! thread, which is cheaper than a spawned task that awaits its sleep. Each producer enters the
+//! runtime once, not for each timeout.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tokio::runtime::{EnterGuard, Handle};
+use tokio::time::Sleep;
+
+use super::{Contestant, Producer, Task, Timer};
+use crate::contestant::async_io::RunOnWake;
+
+pub(crate) struct Tokio;
+
+impl Contestant for Tokio {
+    type Timer<T: Task> = Runtime;
+    const DROP_CANCELS: bool = true;
+}
+
+pub(crate) struct Runtime(Handle);
+
+/// Starts a runtime on a thread of its own that drives its timers until the process ends.
+pub(super) fn start_runtime() -> Handle {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a tokio runtime");
+    let handle = runtime.handle().clone();
+    std::thread::Builder::new()
+        .name("tokio-timers".to_owned())
+        .spawn(move || runtime.block_on(std::future::pending::<()>()))
+        .expect("a thread for the runtime");
+    handle
+}
+
+impl<T: Task> Timer<T> for Runtime {
+    type Producer<'a> = Entered<'a>;
+
+    fn new(_tick: Duration, _slots: usize) -> Self {
+        Self(start_runtime())
+    }
+
+    fn producer(&self) -> Entered<'_> {
+        Entered {
+            _guard: self.0.enter(),
+        }
+    }
+}
+
+pub(crate) struct Entered<'a> {
+    _guard: EnterGuard<'a>,
+}
+
+/// A sleep and, in the same allocation, the task that waits for it.
+pub(crate) struct Armed<T> {
+    sleep: Sleep,
+    _task: Option<T>,
+}
+
+fn poll_once<T>(armed: Pin<&mut Armed<T>>, waker: &Waker) {
+    // SAFETY: the sleep is structurally pinned: it is never moved out of `Armed`, which has
+    // neither a `Drop` nor an `Unpin` implementation of its own.
+    let sleep = unsafe { armed.map_unchecked_mut(|armed| &mut armed.sleep) };
+    let poll = sleep.poll(&mut Context::from_waker(waker));
+    assert!(poll.is_pending(), "a sleep was ready at once");
+}
+
+impl<T: Task> Producer<T> for Entered<'_> {
+    type Handle = Pin<Box<Armed<T>>>;
+
+    #[inline]
+    fn arm(&mut self, task: T, delay: Duration) -> Self::Handle {
+        let mut armed = Box::pin(Armed {
+            sleep: tokio::time::sleep(delay),
+            _task: Some(task),
+        });
+        poll_once(armed.as_mut(), Waker::noop());
+        armed
+    }
+
+    #[inline]
+    fn cancel(&mut self, armed: Self::Handle) {
+        drop(armed);
+    }
+
+    fn arm_to_fire(&mut self, task: T, delay: Duration) -> Self::Handle {
+        let waker = Waker::from(Arc::new(RunOnWake::new(task)));
+        let mut armed = Box::pin(Armed {
+            sleep: tokio::time::sleep(delay),
+            _task: None,
+        });
+        poll_once(armed.as_mut(), &waker);
+        armed
+    }
+}

@@ -1,0 +1,96 @@
+//! churn: F timeouts in flight per producer; every op schedules one at 30 s (+0..1 s) and cancels
+//! the oldest. Also `growth`: the same with other numbers.
+//!
+//! The F timeouts are scheduled, and given the time to settle, before the clock starts. The wall
+//! clock stops with the last op; the CPU clock when the timer's thread has worked off what the ops
+//! have left it to do, so that no contestant hides work in an endless queue. How long that took is
+//! the third figure.
+
+use std::collections::VecDeque;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use super::{Count, tasks_run};
+use crate::case::Case;
+use crate::contestant::{Contestant, Producer, Timer};
+use crate::measure::{Random, process_cpu, wait_until_quiet};
+
+const DELAY: Duration = Duration::from_secs(30);
+const JITTER: Duration = Duration::from_secs(1);
+
+pub(super) fn run<C: Contestant>(case: &Case) -> Vec<(&'static str, f64)> {
+    let timer = <C::Timer<Count> as Timer<Count>>::new(case.tick(), case.slots);
+    let ops = case.ops / case.producers as u64;
+    // Producers and this thread meet when all are ready, at the start, and at the end.
+    let meeting = Barrier::new(case.producers + 1);
+    let (wall, cpu, backlog) = std::thread::scope(|scope| {
+        for number in 0..case.producers {
+            let (timer, meeting) = (&timer, &meeting);
+            scope.spawn(move || {
+                let mut flight = Flight::new(timer.producer(), number as u64, case.flight);
+                meeting.wait();
+                meeting.wait();
+                flight.churn(ops);
+                meeting.wait();
+            });
+        }
+        meeting.wait();
+        settle(case.flight * case.producers);
+        let (start, cpu) = (Instant::now(), process_cpu());
+        meeting.wait();
+        meeting.wait();
+        let wall = start.elapsed();
+        let backlog = wait_until_quiet(Duration::from_secs(20));
+        (wall, process_cpu().saturating_sub(cpu), backlog)
+    });
+    assert_eq!(tasks_run(), 0, "a timeout of 30 s has fired");
+    let ops = (ops * case.producers as u64) as f64;
+    vec![
+        ("wall_ns", wall.as_nanos() as f64 / ops),
+        ("cpu_ns", cpu.as_nanos() as f64 / ops),
+        ("backlog_ms", backlog.as_millis() as f64),
+    ]
+}
+
+/// Lets the timer take over what was scheduled: at 100 000 a tick of 10 ms, and then some.
+fn settle(pending: usize) {
+    std::thread::sleep(Duration::from_millis(100 + pending as u64 / 5_000));
+    wait_until_quiet(Duration::from_secs(20));
+}
+
+/// The timeouts of one producer, oldest first.
+pub(super) struct Flight<P: Producer<Count>> {
+    producer: P,
+    handles: VecDeque<P::Handle>,
+    random: Random,
+}
+
+impl<P: Producer<Count>> Flight<P> {
+    pub(super) fn new(producer: P, number: u64, count: usize) -> Self {
+        let mut flight = Self {
+            producer,
+            handles: VecDeque::with_capacity(count + 1),
+            random: Random::new(number + 1),
+        };
+        for _ in 0..count {
+            flight.schedule();
+        }
+        flight
+    }
+
+    #[inline]
+    fn schedule(&mut self) {
+        let delay = DELAY + self.random.within(JITTER);
+        let handle = self.producer.arm(Count::new(), delay);
+        self.handles.push_back(handle);
+    }
+
+    pub(super) fn churn(&mut self, ops: u64) {
+        for _ in 0..ops {
+            self.schedule();
+            if let Some(oldest) = self.handles.pop_front() {
+                self.producer.cancel(oldest);
+            }
+        }
+    }
+}
