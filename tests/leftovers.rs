@@ -1,0 +1,190 @@
+//! What cancelled and moved timeouts leave behind is bounded, and a timer gives its memory back.
+//!
+//! Counted by an allocator: with the manual clock all of it happens on the test's own thread.
+
+#![allow(clippy::cast_possible_wrap)] // no layout is larger than `isize::MAX`
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::Duration;
+
+use common::{FAR, Kind, assert_counts_add_up, ms, on_both_timers};
+use hashed_wheel::{ManualClock, Timeout};
+
+on_both_timers![
+    adding_and_cancelling_in_the_queue_leaves_nothing_to_grow,
+    adding_and_cancelling_in_the_wheel_leaves_nothing_to_grow,
+    adding_and_cancelling_in_one_bucket_leaves_nothing_to_grow,
+    resetting_to_and_fro_leaves_nothing_to_grow,
+    a_burst_that_is_cancelled_is_swept_by_later_work,
+    a_dropped_timer_gives_its_memory_back,
+];
+
+struct Counting;
+
+thread_local! {
+    static BYTES: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(change: isize) {
+    // At the end of a thread the counter may be gone, and nobody looks at it any more.
+    let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + change));
+}
+
+// SAFETY: every call is passed on to the system's allocator unchanged; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How many bytes this thread has allocated and not freed, above a starting point.
+struct Growth(isize);
+
+impl Growth {
+    fn start() -> Growth {
+        Growth(BYTES.get())
+    }
+
+    fn kilobytes(&self) -> isize {
+        (BYTES.get() - self.0) / 1_024
+    }
+}
+
+/// So many timeouts that their entries alone, left to lie, would take more than four megabytes.
+const MANY: usize = 300_000;
+const BOUND_KB: isize = 1_024;
+
+#[track_caller]
+fn assert_bounded(growth: &Growth) {
+    let kilobytes = growth.kilobytes();
+    assert!(
+        kilobytes < BOUND_KB,
+        "{kilobytes} KB are left of timeouts that are gone"
+    );
+}
+
+fn adding_and_cancelling_in_the_queue_leaves_nothing_to_grow(kind: Kind) {
+    let clock = ManualClock::new();
+    let timer = kind.on(&clock);
+    timer.new_timeout(|_| {}, FAR).unwrap();
+    let growth = Growth::start();
+    for n in 0..MANY {
+        assert!(
+            timer
+                .new_timeout(|_| {}, ms(n as u64 % 1_000))
+                .unwrap()
+                .cancel()
+        );
+        if n % 50_000 == 0 {
+            assert_bounded(&growth);
+        }
+    }
+    assert_bounded(&growth);
+    clock.advance(ms(2_000));
+    assert_bounded(&growth);
+    assert_counts_add_up(&timer);
+}
+
+fn adding_and_cancelling_in_the_wheel_leaves_nothing_to_grow(kind: Kind) {
+    let clock = ManualClock::new();
+    let timer = kind.on(&clock);
+    timer.new_timeout(|_| {}, FAR).unwrap();
+    let growth = Growth::start();
+    for _ in 0..MANY / 500 {
+        let add = |n: u64| timer.new_timeout(|_| {}, FAR + ms(n * 10)).unwrap();
+        let batch: Vec<_> = (0..500).map(add).collect();
+        clock.advance(ms(10));
+        assert!(batch.iter().all(Timeout::cancel));
+    }
+    clock.advance(ms(10));
+    assert_bounded(&growth);
+    assert_eq!(timer.pending_timeouts(), 1);
+}
+
+fn adding_and_cancelling_in_one_bucket_leaves_nothing_to_grow(kind: Kind) {
+    let clock = ManualClock::new();
+    let timer = kind.on(&clock);
+    timer.new_timeout(|_| {}, FAR).unwrap();
+    let growth = Growth::start();
+    for _ in 0..MANY / 500 {
+        // The same deadline for all, so that they meet whichever wheel it is.
+        let left = FAR.checked_sub(clock.now()).unwrap();
+        let add = |_| timer.new_timeout(|_| {}, left).unwrap();
+        let batch: Vec<_> = (0..500).map(add).collect();
+        clock.advance(ms(10));
+        assert!(batch.iter().all(Timeout::cancel));
+    }
+    clock.advance(ms(10));
+    assert_bounded(&growth);
+    assert_eq!(timer.pending_timeouts(), 1);
+}
+
+fn resetting_to_and_fro_leaves_nothing_to_grow(kind: Kind) {
+    let clock = ManualClock::new();
+    let timer = kind.on(&clock);
+    let timeout = timer.new_timeout(|_| {}, FAR).unwrap();
+    let growth = Growth::start();
+    for n in 0..MANY {
+        let hours = Duration::from_secs(3_600) * (1 + u32::from(n % 2 == 0));
+        assert!(timeout.reset(hours));
+        if n % 100 == 0 {
+            clock.advance(ms(10));
+        }
+    }
+    assert_bounded(&growth);
+    assert_eq!(timer.stats().scheduled, 1);
+}
+
+fn a_burst_that_is_cancelled_is_swept_by_later_work(kind: Kind) {
+    let clock = ManualClock::new();
+    let timer = kind
+        .builder()
+        .max_transfers(usize::MAX)
+        .clock(&clock)
+        .build();
+    timer.start().unwrap();
+    // Each burst may leave its rubbish until the next, but they must not add up.
+    let mut after_first = None;
+    for _ in 0..10 {
+        let add = |n: u64| timer.new_timeout(|_| {}, FAR + ms(n)).unwrap();
+        let burst: Vec<_> = (0..20_000).map(add).collect();
+        clock.advance(ms(10));
+        assert!(burst.iter().all(Timeout::cancel));
+        drop(burst);
+        clock.advance(ms(10));
+        assert_bounded(after_first.get_or_insert_with(Growth::start));
+    }
+}
+
+fn a_dropped_timer_gives_its_memory_back(kind: Kind) {
+    let clock = ManualClock::new();
+    // The first timer of a thread may leave something that the next ones use again.
+    drop(kind.on(&clock));
+    let growth = Growth::start();
+    for _ in 0..3 {
+        let timer = kind.on(&clock);
+        let held: Vec<_> = (0..30_000)
+            .map(|n| timer.new_timeout(|_| {}, ms(n % 3_000)).unwrap())
+            .collect();
+        clock.advance(ms(1_000));
+        drop(timer);
+        assert!(held.iter().all(|t| t.is_expired() || t.is_cancelled()));
+    }
+    drop(kind.on(&clock));
+    let kilobytes = growth.kilobytes();
+    assert!(kilobytes < 64, "{kilobytes} KB are left of three timers");
+}
