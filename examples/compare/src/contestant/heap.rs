@@ -1,0 +1,116 @@
+//! `heap`: one binary heap of entries by due tick, with lazy deletion.
+//!
+//! It models the timer that most programs begin with: `BinaryHeap` (or `PriorityQueue`, `heapq`,
+//! `container/heap`) and a thread that sleeps until the head is due. A cancelled timeout stays in the heap
+//! until it comes to the head, or until more than half of all are such: then the heap is built anew without
+//! them, in one go. Filing and firing cost some log₂(n) comparisons.
+//!
+//! In its favour: sixteen bytes an entry, compared by one integer, and no lock of its own.
+
+use super::compared::Key;
+use hashed_wheel::unstable::{Counters, Due, Entry, Judge, Wheel};
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::mem;
+
+/// How far ahead slots are fetched in a sweep, as in the crate's own wheels.
+const LOOKAHEAD: usize = 8;
+
+#[derive(Debug, Default)]
+pub(crate) struct Heap {
+    now: u64,
+    entries: BinaryHeap<Item>,
+}
+
+/// The earliest is the greatest.
+#[derive(Clone, Copy, Debug)]
+struct Item(Entry);
+
+impl Item {
+    #[inline]
+    fn key(&self) -> Reverse<Key> {
+        Reverse(Key(self.0.due()))
+    }
+}
+
+impl Ord for Item {
+    #[inline]
+    fn cmp(&self, other: &Item) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for Item {
+    #[inline]
+    fn partial_cmp(&self, other: &Item) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Item) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Item {}
+
+impl Wheel for Heap {
+    #[inline]
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    #[inline]
+    fn filed(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[inline]
+    fn insert(&mut self, entry: Entry) {
+        self.entries.push(Item(entry));
+    }
+
+    #[inline]
+    fn next_work(&self) -> Option<u64> {
+        let head = self.entries.peek()?;
+        Some(head.0.due().max(self.now + 1))
+    }
+
+    fn advance(&mut self, to: u64, due: &mut Due<'_>) {
+        self.now = to;
+        while self.entries.peek().is_some_and(|head| head.0.due() <= to) {
+            if let Some(Item(entry)) = self.entries.pop() {
+                due.push(entry);
+            }
+        }
+    }
+
+    /// All at once: what is left of a heap without some of its entries has to be built anew.
+    fn sweep(&mut self, _limit: usize, judge: &mut impl Judge) -> usize {
+        let mut items = mem::take(&mut self.entries).into_vec();
+        let mut kept = 0;
+        for index in 0..items.len() {
+            if let Some(ahead) = items.get(index + LOOKAHEAD) {
+                judge.prefetch(ahead.0);
+            }
+            if !judge.is_dead(items[index].0) {
+                items[kept] = items[index];
+                kept += 1;
+            }
+        }
+        let looked = items.len();
+        items.truncate(kept);
+        items.shrink_to(2 * kept);
+        self.entries = items.into();
+        looked
+    }
+
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
+
+    fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Item>()
+    }
+}

@@ -1,0 +1,72 @@
+//! The loads on a manual clock: one thread does it all, so work can be counted exactly and CPU time has
+//! no gaps. What is timed is the life of a timeout under the whole timer: scheduling, queue, wheel, and
+//! firing or cancelling.
+
+pub(crate) mod array;
+pub(crate) mod burst;
+pub(crate) mod steady;
+
+use crate::contestant::Timer;
+use crate::contestant::compared::compared;
+use crate::os;
+use hashed_wheel::Stats;
+use std::time::Duration;
+
+/// The figures of one run: name and value.
+pub(crate) type Figures = Vec<(&'static str, f64)>;
+
+/// CPU time, in nanoseconds.
+pub(crate) const CPU_NS: &str = "cpu_ns";
+/// What is counted, and not measured: the same in every run.
+pub(crate) const COUNTS: [&str; 7] = [
+    WORK,
+    "passed_over",
+    "moved",
+    "compared",
+    "bucket_visits",
+    WAKEUPS,
+    "swept",
+];
+/// Entries passed over and moved, and keys compared, together: what each design spends its time on.
+pub(crate) const WORK: &str = "work";
+pub(crate) const WAKEUPS: &str = "wakeups";
+
+/// Everything that is read before and after.
+struct Meter {
+    stats: Stats,
+    compared: u64,
+    cpu: Duration,
+}
+
+impl Meter {
+    fn read(timer: &Timer) -> Meter {
+        Meter {
+            stats: timer.handle.stats(),
+            compared: compared(),
+            cpu: os::thread_cpu(),
+        }
+    }
+
+    /// What has happened since, for each timeout that has come to its end.
+    fn since(timer: &Timer, before: &Meter) -> Figures {
+        let cpu = os::thread_cpu().saturating_sub(before.cpu);
+        let (then, now) = (&before.stats, timer.handle.stats());
+        let ended = (now.expired - then.expired) + (now.cancelled - then.cancelled);
+        let passed_over = now.passed_over - then.passed_over;
+        let moved = now.cascaded - then.cascaded;
+        let compared = compared() - before.compared;
+        let counts = [
+            passed_over + moved + compared,
+            passed_over,
+            moved,
+            compared,
+            now.bucket_visits - then.bucket_visits,
+            now.wakeups - then.wakeups,
+            now.swept - then.swept,
+        ];
+        let each = |count: u64| count as f64 / ended.max(1) as f64;
+        let counted = COUNTS.into_iter().zip(counts.map(each));
+        let timed = [(CPU_NS, cpu.as_nanos() as f64 / ended.max(1) as f64)];
+        timed.into_iter().chain(counted).collect()
+    }
+}
