@@ -5,8 +5,9 @@
 //! **down** to the boundary that has passed: so nothing is ever early.
 
 use crate::manual::ManualClock;
+use crate::sync::Instant;
 use crate::tick::Tick;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Where time saturates, 584 years from the start. A deadline here never comes.
 pub(crate) const FOREVER: u64 = u64::MAX;

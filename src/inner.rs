@@ -314,6 +314,10 @@ impl Inner {
         if self.is_done() {
             return 0;
         }
+        if self.max_pending != usize::MAX {
+            // One counter, so that not even a reading exceeds the limit.
+            return self.limited.0.load(Ordering::Relaxed);
+        }
         self.pending() as usize
     }
 

@@ -103,59 +103,64 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{RawWaker, RawWakerVTable};
 
-    /// A waker that does something while it is cloned, and counts clones, wake-ups and drops.
+    /// A waker that does something while it is cloned, counts its wake-ups and how many of it there are.
     #[derive(Default)]
     struct Probe {
         on_clone: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-        clones: AtomicUsize,
         woken: AtomicUsize,
-        dropped: AtomicUsize,
+        alive: AtomicUsize,
     }
 
+    static VTABLE: RawWakerVTable = RawWakerVTable::new(
+        |data| {
+            let action = Probe::of(data).on_clone.lock().take();
+            if let Some(action) = action {
+                action();
+            }
+            Probe::of(data).raw()
+        },
+        |data| {
+            Probe::of(data).woken.fetch_add(1, Ordering::Relaxed);
+            Probe::of(data).alive.fetch_sub(1, Ordering::Relaxed);
+        },
+        |_| unreachable!("wakers are consumed"),
+        |data| {
+            Probe::of(data).alive.fetch_sub(1, Ordering::Relaxed);
+        },
+    );
+
     impl Probe {
-        const VTABLE: RawWakerVTable = RawWakerVTable::new(
-            |data| {
-                let probe = Self::of(data);
-                let action = probe.on_clone.lock().take();
-                if let Some(action) = action {
-                    action();
-                }
-                probe.clones.fetch_add(1, Ordering::Relaxed);
-                RawWaker::new(data, &Self::VTABLE)
-            },
-            |data| {
-                Self::of(data).woken.fetch_add(1, Ordering::Relaxed);
-                Self::of(data).dropped.fetch_add(1, Ordering::Relaxed);
-            },
-            |_| unreachable!("wakers are consumed"),
-            |data| {
-                Self::of(data).dropped.fetch_add(1, Ordering::Relaxed);
-            },
-        );
-
-        fn of(data: *const ()) -> &'static Probe {
-            // SAFETY: every waker is made by `waker`, from a leaked `Probe`.
-            unsafe { &*data.cast::<Probe>() }
-        }
-
         /// Leaked: a waker may be anywhere.
         fn new() -> &'static Probe {
             Box::leak(Box::default())
         }
 
-        fn waker(&'static self) -> Waker {
-            let data = std::ptr::from_ref(self).cast();
-            // SAFETY: the table keeps to the contract: its functions may be called from any thread,
-            // and the data lives for ever.
-            unsafe { Waker::from_raw(RawWaker::new(data, &Self::VTABLE)) }
+        fn of(data: *const ()) -> &'static Probe {
+            // SAFETY: the data of every waker with this table is a leaked `Probe`.
+            unsafe { &*data.cast::<Probe>() }
         }
 
-        fn counts(&self) -> [usize; 3] {
-            [&self.clones, &self.woken, &self.dropped].map(|count| count.load(Ordering::Relaxed))
+        fn raw(&'static self) -> RawWaker {
+            self.alive.fetch_add(1, Ordering::Relaxed);
+            RawWaker::new(std::ptr::from_ref(self).cast(), &VTABLE)
+        }
+
+        fn waker(&'static self) -> Waker {
+            // SAFETY: the functions of the table may be called from any thread, and clone, wake and
+            // drop as their contract says; the data lives for ever.
+            unsafe { Waker::from_raw(self.raw()) }
+        }
+
+        fn woken(&self) -> usize {
+            self.woken.load(Ordering::Relaxed)
+        }
+
+        fn alive(&self) -> usize {
+            self.alive.load(Ordering::Relaxed)
         }
     }
 
-    fn fire(sender: Sender) {
+    fn fire(sender: &Sender) {
         wake(end(&sender.0, End::Fired));
     }
 
@@ -163,85 +168,74 @@ mod tests {
     fn what_fires_while_the_new_waker_is_cloned_is_seen_by_that_poll() {
         let (first, second) = (Probe::new(), Probe::new());
         let (notice, sender) = notice(&first.waker());
-        *second.on_clone.lock() = Some(Box::new(move || fire(sender)));
-        let waker = second.waker();
-        assert_eq!(notice.poll(&waker), Poll::Ready(End::Fired));
-        drop(waker);
-        // The first was woken, for nothing; the second need not be, and its clone is gone.
-        assert_eq!(first.counts(), [1, 1, 2]);
-        assert_eq!(second.counts(), [1, 0, 2]);
+        *second.on_clone.lock() = Some(Box::new(move || fire(&sender)));
+        assert_eq!(notice.poll(&second.waker()), Poll::Ready(End::Fired));
+        assert_eq!((first.woken(), second.woken()), (1, 0));
+        assert_eq!((first.alive(), second.alive()), (0, 0));
     }
 
     #[test]
-    fn the_last_waker_is_woken_once_and_all_are_dropped() {
-        let probes: Vec<_> = (0..3).map(|_| Probe::new()).collect();
-        let (notice, sender) = notice(&probes[0].waker());
-        for probe in &probes {
-            for _ in 0..2 {
-                assert_eq!(notice.poll(&probe.waker()), Poll::Pending);
-            }
-        }
-        fire(sender);
-        assert_eq!(notice.poll(Waker::noop()), Poll::Ready(End::Fired));
-        let woken: Vec<_> = probes.iter().map(|probe| probe.counts()[1]).collect();
-        assert_eq!(woken, [0, 0, 1]);
-        for probe in probes {
-            let [clones, _, dropped] = probe.counts();
-            // Two polls, and for the first one more waker to begin with; and the clones.
-            let made = if clones == 1 { dropped - clones } else { 0 };
-            assert!((2..=3).contains(&made), "{:?}", probe.counts());
-        }
+    fn the_same_waker_is_not_cloned_again() {
+        let probe = Probe::new();
+        let (notice, _sender) = notice(&probe.waker());
+        *probe.on_clone.lock() = Some(Box::new(|| panic!("cloned")));
+        assert_eq!(notice.poll(&probe.waker()), Poll::Pending);
+        assert_eq!(probe.alive(), 1);
     }
 
-    /// Every order of polls, the end and the close, as far as one can follow another.
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Poll(usize),
+        Fire,
+        Stop,
+        Close,
+    }
+
+    const STEPS: [Step; 5] = [
+        Step::Poll(0),
+        Step::Poll(1),
+        Step::Fire,
+        Step::Stop,
+        Step::Close,
+    ];
+
+    /// All runs of five steps against a model: the first end counts, and wakes the last waker.
     #[test]
-    fn in_every_order_the_first_end_wins_and_nobody_waits_for_ever() {
-        #[derive(Clone, Copy, PartialEq)]
-        enum Step {
-            Poll(usize),
-            Fire,
-            Stop,
-            Close,
-        }
-        let steps = [
-            Step::Poll(0),
-            Step::Poll(1),
-            Step::Fire,
-            Step::Stop,
-            Step::Close,
-        ];
-        for order in 0..steps.len().pow(4) {
+    fn in_any_order_the_first_end_counts_and_wakes_the_last_waker() {
+        for run in 0..STEPS.len().pow(5) {
+            let steps = (0..5).map(|place| STEPS[run / STEPS.len().pow(place) % STEPS.len()]);
+            let steps: Vec<Step> = steps.collect();
             let probes = [Probe::new(), Probe::new()];
             let (notice, sender) = notice(&probes[0].waker());
-            let (mut sender, mut over, mut last) = (Some(sender), None, 0);
-            for place in 0..4 {
-                match steps[order / steps.len().pow(place) % steps.len()] {
+            let mut sender = Some(sender);
+            let (mut over, mut last, mut woken) = (None, 0, [0, 0]);
+            for &step in &steps {
+                // Whether it can be an end, and whether that wakes.
+                let end = match step {
                     Step::Poll(who) => {
                         let told = notice.poll(&probes[who].waker());
-                        assert_eq!(told, over.map_or(Poll::Pending, Poll::Ready));
-                        if over.is_none() {
-                            last = who;
-                        }
+                        assert_eq!(told, over.map_or(Poll::Pending, Poll::Ready), "{steps:?}");
+                        last = who;
+                        None
                     }
-                    step => {
-                        match step {
-                            Step::Fire => sender.take().map_or((), fire),
-                            Step::Stop => drop(sender.take()),
-                            _ => notice.close(),
-                        }
-                        let ended = sender.is_none() || step == Step::Close;
-                        if ended && over.is_none() {
-                            let by = [(Step::Fire, End::Fired)];
-                            let by = by.iter().find(|(end, _)| *end == step);
-                            over = Some(by.map_or(End::Stopped, |(_, end)| *end));
-                            let woken = probes.map(|probe| probe.counts()[1]);
-                            let mut expected = [0, 0];
-                            expected[last] = usize::from(step != Step::Close);
-                            assert_eq!(woken, expected);
-                        }
+                    Step::Fire => sender.take().map(|sender| {
+                        fire(&sender);
+                        (End::Fired, 1)
+                    }),
+                    Step::Stop => sender.take().map(|_| (End::Stopped, 1)),
+                    Step::Close => {
+                        notice.close();
+                        Some((End::Stopped, 0))
                     }
+                };
+                if let (None, Some((end, wakes))) = (over, end) {
+                    over = Some(end);
+                    woken[last] += wakes;
                 }
+                assert_eq!(probes.map(Probe::woken), woken, "{steps:?}");
             }
+            drop((notice, sender));
+            assert_eq!(probes.map(Probe::alive), [0, 0], "{steps:?}");
         }
     }
 }

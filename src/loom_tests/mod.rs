@@ -1,30 +1,65 @@
-//! Every protocol of the crate under every interleaving, as far as loom goes: run with
+//! The protocols of the crate in every interleaving, as far as loom goes: run by
 //!
 //! ```sh
-//! RUSTFLAGS="--cfg hashed_wheel_loom" cargo test --release --lib loom
+//! RUSTFLAGS="--cfg hashed_wheel_loom" cargo test --release -p hashed-wheel --lib loom
 //! ```
 //!
-//! and, for the long run, with `LOOM_MAX_PREEMPTIONS=3` in front; without it, a run has at most two
-//! preemptions at places that matter.
+//! and, for the long run, with `LOOM_MAX_PREEMPTIONS=3` in front. A run is interrupted twice at most,
+//! at places that matter; three times in the long run.
 //!
-//! A test is a model, a closure that [`explore`] calls once for every interleaving of its threads,
+//! A test is a model, a closure that [`explore`] calls once for each interleaving of its threads,
 //! and the list of its legal *ends*. Every run must come to one of them, and over all runs each must
-//! have been reached: so a model that by mistake explores nothing fails, and a list that is longer
-//! than the truth does, too.
+//! have been reached: so a model that by mistake explores nothing fails, and so does a list that is
+//! longer than the truth.
+//!
+//! | file | what is modelled |
+//! |---|---|
+//! | [`slot`], [`periodic`] | the transitions of one slot |
+//! | [`cache`] | slots that change hands between threads |
+//! | [`queue`] | the ring and the lane |
+//! | [`sleep`] | the word that the worker sleeps under |
+//! | [`memory`] | who gives a timer's memory back |
+//! | [`fire`], [`start`], [`stop`], [`executor`], [`future`] | the whole timer, by its public methods |
+//!
+//! The whole timer is the production code: worker, engine, wheel, slab, thread-local caches. What
+//! differs is in `sync`, and in a few sizes. Time stands still until the worker sleeps until a
+//! boundary, and then jumps there.
+//!
+//! When a run fails, the first panic tells why; the process may abort after it, because the
+//! model's threads are thrown away half-way.
 
-mod timer;
+mod cache;
+mod executor;
+mod fire;
+mod future;
+mod memory;
+mod periodic;
+mod queue;
+mod sleep;
+mod slot;
+mod start;
+mod stop;
 
+use crate::entry::Entry;
+use crate::slab::slot::{Slot, Vacant};
+use crate::slab::word::Word;
+use crate::task::StoredTask;
+use crate::tick::Tick;
+use crate::{HashedWheelTimer, HashedWheelTimerBuilder, Period};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Preemptions of a run, unless the environment says otherwise.
 const PREEMPTIONS: usize = 2;
 /// Steps of a run beyond which it is taken to spin without end.
 const STEPS: usize = 4000;
+/// The tick of the timers here.
+const TICK: Duration = Duration::from_millis(1);
 
 /// Runs `model` in every interleaving. What it returns is how the run ended.
 fn explore<E, const N: usize>(ends: [E; N], model: impl Fn() -> E + Send + Sync + 'static)
@@ -45,13 +80,95 @@ where
     });
 
     let seen = seen.lock().unwrap();
-    let runs: usize = seen.values().sum();
     println!(
-        "{}: {runs} runs in {:.1?}: {seen:?}",
+        "{}: {} runs in {:.1?}: {seen:?}",
         thread::current().name().unwrap_or_default(),
+        seen.values().sum::<usize>(),
         begun.elapsed()
     );
     for end in ends {
         assert!(seen.contains_key(&end), "no run ended so: {end:?}");
     }
+}
+
+/// Counts what becomes of one task. The counters are no part of the model: they order nothing.
+#[derive(Clone, Default, Debug)]
+struct Probe(Arc<Counts>);
+
+#[derive(Default, Debug)]
+struct Counts {
+    runs: AtomicUsize,
+    drops: AtomicUsize,
+}
+
+/// What a task holds.
+struct Held(Probe);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.0.drops.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Probe {
+    /// What to capture in a task that is given to a timer: to be called when it runs.
+    fn hold(&self) -> impl Fn() + Send + 'static {
+        let held = Held(self.clone());
+        move || {
+            held.0.0.runs.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn task(&self) -> StoredTask {
+        let held = self.hold();
+        StoredTask::once(move |_| held())
+    }
+
+    fn periodic(&self) -> StoredTask {
+        let held = self.hold();
+        StoredTask::periodic(move |_| held(), Period::FixedDelay(TICK))
+    }
+
+    fn runs(&self) -> usize {
+        self.0.runs.load(Ordering::Relaxed)
+    }
+
+    fn drops(&self) -> usize {
+        self.0.drops.load(Ordering::Relaxed)
+    }
+
+    /// Whether the task is gone; it must not have gone twice.
+    fn is_gone(&self) -> bool {
+        assert!(self.drops() <= 1, "dropped {} times", self.drops());
+        self.drops() == 1
+    }
+}
+
+/// A slot that was never used.
+fn free_slot() -> Slot {
+    Slot::new(Word(0))
+}
+
+/// Arms a slot, which must be free and in nobody else's hands.
+fn arm_number(slot: &Slot, number: u32, task: StoredTask, due: u64) -> Entry {
+    // SAFETY: as said.
+    let vacant = unsafe { Vacant::new(number) };
+    let periodic = task.kind() == crate::task::Kind::Periodic;
+    slot.arm(vacant, task, Tick(due), due, periodic)
+}
+
+/// The same for the only slot of a model.
+fn arm(slot: &Slot, task: StoredTask, due: u64) -> Entry {
+    arm_number(slot, 0, task, due)
+}
+
+/// A small timer, with a thread.
+fn builder() -> HashedWheelTimerBuilder {
+    HashedWheelTimer::builder()
+        .tick_duration(TICK)
+        .ticks_per_wheel(2)
+}
+
+fn timer() -> HashedWheelTimer {
+    builder().build().unwrap()
 }

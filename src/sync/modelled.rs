@@ -20,6 +20,7 @@ pub(crate) use loom::sync::atomic::{Ordering, fence};
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 /// loom's `thread_local!` does not know constant initializers.
 macro_rules! local_keys {
@@ -160,6 +161,26 @@ fn fence_after(order: Ordering) {
     }
 }
 
+/// Time as the models have it: it stands still until a thread sleeps with a limit, and then jumps to
+/// the end of that sleep.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Instant(Duration);
+
+loom::lazy_static! {
+    static ref NOW: loom::sync::atomic::AtomicU64 = loom::sync::atomic::AtomicU64::new(0);
+}
+
+impl Instant {
+    pub(crate) fn now() -> Instant {
+        // An exchange, as it reads the latest value: clocks do not lag behind.
+        Instant(Duration::from_nanos(NOW.fetch_add(0, Ordering::Relaxed)))
+    }
+
+    pub(crate) fn elapsed(self) -> Duration {
+        Instant::now().0 - self.0
+    }
+}
+
 /// loom's mutex, with the calling style of `parking_lot`: there is no poison.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
@@ -238,6 +259,7 @@ pub(crate) mod thread {
         thread: loom::thread::Thread,
         token: Arc<AtomicU8>,
         unparks: Arc<AtomicUsize>,
+        naps: Arc<AtomicUsize>,
     }
 
     const EMPTY: u8 = 0;
@@ -249,6 +271,7 @@ pub(crate) mod thread {
             thread: loom::thread::current(),
             token: Arc::new(AtomicU8::new(EMPTY)),
             unparks: Arc::default(),
+            naps: Arc::default(),
         };
     }
 
@@ -289,10 +312,19 @@ pub(crate) mod thread {
         }
     }
 
-    /// Time does not pass in a model: the end of the sleep is an `unpark`, by a test that plays the
-    /// clock.
-    pub(crate) fn park_timeout(_: Duration) {
-        park();
+    /// Takes the token if it is there; otherwise time passes before anybody comes.
+    pub(crate) fn park_timeout(duration: Duration) {
+        let this = current();
+        if this.token.swap(EMPTY, Ordering::Acquire) == NOTIFIED {
+            return;
+        }
+        let nanos = u64::try_from(duration.as_nanos()).expect("not so long");
+        super::NOW.fetch_add(nanos, Ordering::Relaxed);
+        // A thread that sleeps from tick to tick waits for the others. Not every time: that would
+        // leave out what it could have done before their next step.
+        if this.naps.fetch_add(1, Ordering::Relaxed) % 2 == 1 {
+            yield_now();
+        }
     }
 
     /// One processor makes one lane.

@@ -1,0 +1,144 @@
+//! One slot with a periodic task: its run, its cancel and `stop` at the same time.
+
+use super::{Probe, arm, explore, free_slot};
+use crate::slab::slot::{Left, Met, Running, Slot, StopOutcome};
+use crate::slab::word::Word;
+use crate::task::StoredTask;
+use crate::tick::Tick;
+use loom::thread;
+use std::sync::Arc;
+
+/// A periodic task that the worker has just claimed.
+fn running(probe: &Probe) -> (Arc<Slot>, Running, StoredTask) {
+    let slot = Arc::new(free_slot());
+    let entry = arm(&slot, probe.periodic(), 1);
+    match slot.claim(entry, Tick(1)) {
+        Met::Due(running, task) => (slot, running, task),
+        met => panic!("{met:?}"),
+    }
+}
+
+/// The end of a run, as in `run::come_again`: whether the slot was left to the runner to free, if
+/// the task does not come again.
+fn end_run(slot: &Slot, running: Running, task: StoredTask) -> Option<Left> {
+    match slot.rearm(running, task, Tick(2), 2) {
+        Ok(()) => None,
+        Err((running, task)) => {
+            drop(task);
+            Some(slot.finish(running))
+        }
+    }
+}
+
+#[test]
+fn a_periodic_run_its_cancel_and_stop_end_it_once() {
+    let ends = [
+        "cancelled during its run",
+        "cancelled after it",
+        "stopped during its run",
+        "stopped after it",
+    ];
+    explore(ends, || {
+        let probe = Probe::default();
+        let (slot, running, task) = running(&probe);
+        let user = thread::spawn({
+            let slot = Arc::clone(&slot);
+            move || (slot.cancel(|| ()), slot.leave(Word::USER))
+        });
+        let stop = thread::spawn({
+            let slot = Arc::clone(&slot);
+            move || {
+                let returned = slot.stop() == StopOutcome::Returned;
+                returned.then(|| {
+                    let task = slot.take_stopped();
+                    (task.is_some(), slot.leave(Word::RETURNED))
+                })
+            }
+        });
+        let ended = end_run(&slot, running, task);
+        let ((cancelled, user), stopped) = (user.join().unwrap(), stop.join().unwrap());
+
+        assert!(cancelled ^ stopped.is_some(), "one of the two has ended it");
+        assert!(probe.is_gone());
+        let last = [Some(user), stopped.map(|(_, left)| left), ended];
+        let last = last.into_iter().flatten().filter(|left| *left == Left::Abandoned);
+        assert_eq!(last.count(), 1, "one of the three frees the slot");
+        match (stopped, ended) {
+            (None, Some(_)) => "cancelled during its run",
+            (None, None) => "cancelled after it",
+            (Some((false, _)), Some(_)) => "stopped during its run",
+            (Some((true, _)), None) => "stopped after it",
+            odd => panic!("{odd:?}"),
+        }
+    });
+}
+
+#[test]
+fn the_runner_and_both_handles_free_the_slot_once_in_any_order() {
+    let ends = ["the user's handle", "the returned handle", "the runner"];
+    explore(ends, move || {
+        let probe = Probe::default();
+        let (slot, running, task) = running(&probe);
+        assert_eq!(slot.stop(), StopOutcome::Returned);
+        let leave = |handle| {
+            let slot = Arc::clone(&slot);
+            thread::spawn(move || slot.leave(handle))
+        };
+        let (user, returned) = (leave(Word::USER), leave(Word::RETURNED));
+        let runner = end_run(&slot, running, task).expect("it was stopped");
+        let all = [user.join().unwrap(), returned.join().unwrap(), runner];
+
+        assert_eq!(all.iter().filter(|left| **left == Left::Abandoned).count(), 1);
+        slot.free(0);
+        assert!(probe.is_gone());
+        let last = all.iter().position(|left| *left == Left::Abandoned);
+        ends[last.expect("as counted")]
+    });
+}
+
+/// An executor's job pushes the entry of the next run before it arms the slot: the worker may meet it
+/// too soon, and must neither drop it nor fire it.
+#[test]
+fn an_entry_met_before_its_slot_is_armed_again_is_kept() {
+    let ends = ["met in time", "met too soon", "cancelled"];
+    explore(ends, || {
+        let probe = Probe::default();
+        let (slot, running, task) = running(&probe);
+        let entry = slot.next_entry(&running, Tick(2));
+        let job = thread::spawn({
+            let slot = Arc::clone(&slot);
+            move || end_run(&slot, running, task)
+        });
+        let user = thread::spawn({
+            let slot = Arc::clone(&slot);
+            move || slot.cancel(|| ())
+        });
+
+        let mut end = "met in time";
+        let met = match slot.claim(entry, Tick(2)) {
+            Met::Later(tick) => {
+                assert_eq!(tick, Tick(3));
+                end = "met too soon";
+                job.join().unwrap();
+                slot.claim(entry.at(tick), tick)
+            }
+            met => {
+                job.join().unwrap();
+                met
+            }
+        };
+        let cancelled = user.join().unwrap();
+        match met {
+            Met::Due(running, task) => {
+                let ended = end_run(&slot, running, task);
+                assert_eq!(ended.is_some(), cancelled, "the cancel met the second run, or none");
+                end
+            }
+            Met::Dead => {
+                assert!(cancelled && probe.is_gone());
+                "cancelled"
+            }
+            Met::Later(tick) => panic!("moved again to {tick:?}"),
+        }
+    });
+}
