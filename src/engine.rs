@@ -10,8 +10,9 @@
 //! queue to the wheel, at most `max_transfers` of them, and then fires what is due.
 //!
 //! A worker on a real clock also moves entries *before* a boundary comes, because it has to know what is
-//! due before it can sleep. Those are charged to the coming boundary ([`Engine::room`]). What has been
-//! waiting while it slept may also use the room of the boundaries that have passed meanwhile.
+//! due before it can sleep. Those are charged to the coming boundary ([`Engine::room`]). After a sleep,
+//! the boundaries that have passed meanwhile count as processed, but for as many as are needed to take
+//! in what has been waiting: those are caught up with like any that were missed.
 
 use crate::clock::FOREVER;
 use crate::contain::contain;
@@ -29,7 +30,7 @@ use std::sync::Arc;
 
 /// Dead entries that may lie in the wheel however few live ones there are.
 const RUBBISH: usize = 4096;
-/// Entries that one step of a sweep looks at.
+/// Entries that one step of a sweep looks at, at least.
 const SWEEP_STEP: usize = 4096;
 /// How far ahead slots are fetched into the cache when firing.
 const LOOKAHEAD: usize = 8;
@@ -52,9 +53,11 @@ pub(crate) trait Drive: Send {
     /// Whether a worker asleep until `plan` would do something about a crowded lane if it were woken.
     fn has_room(&self, plan: Tick) -> bool;
 
-    /// After a sleep: moves what has come meanwhile, charged to the coming boundary, and counts the
-    /// boundaries up to `passed` as processed that had no work.
-    fn settle(&mut self, inner: &Inner, passed: Tick);
+    /// Moves what the queue holds, charged to the coming boundary.
+    fn collect(&mut self, inner: &Inner);
+
+    /// After a sleep during which nothing was due up to `idle`.
+    fn resume(&mut self, inner: &Inner, idle: Tick);
 
     /// Counts the boundaries up to `passed` as processed, as far as they have no work.
     fn pass(&mut self, inner: &Inner, passed: Tick);
@@ -83,6 +86,8 @@ pub(crate) struct Engine<W> {
     executor: Option<Executor>,
     transferred: u64,
     swept: u64,
+    /// How many had been transferred when the last step of a sweep was made.
+    swept_at: u64,
     /// How many entries the wheel had when its bytes were last counted.
     weighed: Cell<usize>,
 }
@@ -98,6 +103,7 @@ impl<W: Wheel> Engine<W> {
             executor,
             transferred: 0,
             swept: 0,
+            swept_at: 0,
             weighed: Cell::new(0),
         }
     }
@@ -132,16 +138,6 @@ impl<W: Wheel> Engine<W> {
         self.first_lane = (self.first_lane + 1) % lanes;
         self.transferred += (self.room - room) as u64;
         self.room = room;
-    }
-
-    /// How many boundaries have been slept through while entries were waiting for one.
-    fn boundaries_missed(&self, inner: &Inner, passed: Tick) -> usize {
-        let oldest = inner.lanes.iter().filter_map(Lane::waiting_since).min();
-        oldest.map_or(0, |since| {
-            let started = inner.lifecycle.started_at();
-            let waiting = inner.scale.passed(since.saturating_sub(started));
-            (passed.0.saturating_sub(self.wheel.now().max(waiting).0)) as usize
-        })
     }
 
     /// Fires what is due at `boundary`, until the timer is stopped.
@@ -213,14 +209,20 @@ impl<W: Wheel> Drive for Engine<W> {
         self.room > 0 || plan > self.wheel.now().next()
     }
 
-    fn settle(&mut self, inner: &Inner, passed: Tick) {
-        if passed > self.wheel.now() {
-            let boundaries = 1 + self.boundaries_missed(inner, passed);
-            self.room = inner.max_transfers.saturating_mul(boundaries);
-        }
+    fn collect(&mut self, inner: &Inner) {
         self.transfer(inner);
-        self.pass(inner, passed);
         self.tell(inner);
+    }
+
+    fn resume(&mut self, inner: &Inner, idle: Tick) {
+        let waiting: usize = inner.lanes.iter().map(Lane::len).sum();
+        let needed = (waiting / inner.max_transfers) as u64;
+        let since = inner.lanes.iter().filter_map(Lane::waiting_since).min();
+        let waited = since.map_or(0, |since| {
+            let since = since.saturating_sub(inner.lifecycle.started_at());
+            idle.0.saturating_sub(inner.scale.passed(since).0)
+        });
+        self.pass(inner, Tick(idle.0 - needed.min(waited)));
     }
 
     fn pass(&mut self, inner: &Inner, passed: Tick) {
@@ -234,6 +236,7 @@ impl<W: Wheel> Drive for Engine<W> {
                 self.due.is_empty(),
                 "a boundary without work had something due"
             );
+            self.room = inner.max_transfers;
         }
     }
 
@@ -261,7 +264,11 @@ impl<W: Wheel> Drive for Engine<W> {
         if filed <= RUBBISH || filed as u64 <= 2 * inner.pending() + RUBBISH as u64 {
             return false;
         }
-        self.wheel.sweep(SWEEP_STEP, &mut Slots(inner));
+        // Faster than entries come in, or it would never get anywhere.
+        let come_in = (self.transferred - self.swept_at) as usize;
+        self.swept_at = self.transferred;
+        let step = SWEEP_STEP.max(2 * come_in);
+        self.wheel.sweep(step, &mut Slots(inner));
         self.swept += (filed - self.wheel.len()) as u64;
         self.tell(inner);
         true

@@ -22,6 +22,7 @@ use crate::tick::Tick;
 use crate::timeout::Timeout;
 use crate::{launch, parked};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -69,6 +70,8 @@ pub(crate) struct Inner {
     pub(crate) thread: Mutex<Option<JoinHandle<()>>>,
     /// What `stop` is to return, once the timer has come to its end.
     pub(crate) leftovers: Mutex<Vec<Timeout>>,
+    /// The owner was dropped by the thread factory, which could not wait for itself.
+    pub(crate) orphaned: AtomicBool,
     /// The owner and the engine: the last of them to leave sees to the memory.
     keepers: AtomicU8,
 }
@@ -117,6 +120,7 @@ impl Inner {
             engine: Mutex::new(Some(engine)),
             thread: Mutex::new(None),
             leftovers: Mutex::new(Vec::new()),
+            orphaned: AtomicBool::new(false),
             keepers: AtomicU8::new(2),
         });
         if let Some(engine) = &*inner.engine.lock() {
@@ -236,7 +240,8 @@ impl Inner {
         }
         let lane = &self.lanes[local::thread_number() & (self.lanes.len() - 1)];
         let pushed = lane.push(entry, self);
-        self.sleep.wake_for(entry.due(), pushed == Pushed::Crowded);
+        let crowded = pushed == Pushed::Crowded;
+        self.sleep.wake_for(entry.due(), crowded, || self.passed());
     }
 
     /// The timer stopped while this call was scheduling: the slot's word decides whether the scan of
@@ -248,6 +253,17 @@ impl Inner {
         self.release_one();
         self.tally.rejected.add(1);
         Some(task)
+    }
+
+    /// The timer stopped while a future's timeout was in its owner's hands, so that the scan of `stop` may
+    /// have passed it over: then it is counted here.
+    #[cold]
+    pub(crate) fn abandon(&self, slot: &Slot) {
+        if let Some(task) = slot.disarm() {
+            self.tally.unprocessed.add(1);
+            self.release_one();
+            drop(task);
+        }
     }
 
     // ── slots ─────────────────────────────────────────────────────────────────────────────────

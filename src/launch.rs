@@ -33,6 +33,7 @@ use crate::engine::Drive;
 use crate::error::{StartError, StopError};
 use crate::inner::Inner;
 use crate::lifecycle::{Closed, Entered};
+use crate::pending::Lane;
 use crate::slab::slot::StopOutcome;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, Ordering, fence};
@@ -63,6 +64,9 @@ impl Launcher {
 /// Starts the timer, unless it is started.
 #[cold]
 pub(crate) fn start(inner: &Arc<Inner>) -> Result<(), StartError> {
+    if inner.lifecycle.is_started() {
+        return Ok(());
+    }
     if context::is_starting(inner.id) {
         let message = "the thread factory called the timer that it was starting";
         return Err(StartError::Spawn(io::Error::other(message)));
@@ -77,7 +81,13 @@ pub(crate) fn start(inner: &Arc<Inner>) -> Result<(), StartError> {
                 inner.lifecycle.set_launched();
                 Ok(())
             }
-            None => launch(inner),
+            None => {
+                let launched = launch(inner);
+                if inner.orphaned.load(Ordering::Acquire) {
+                    end_detached(inner);
+                }
+                launched
+            }
         },
     }
 }
@@ -200,7 +210,11 @@ impl First {
         inner.sleep.adopt();
         inner.lifecycle.started(inner.clock.now());
         self.attempt.advance(Outcome::Begun, Outcome::Running);
-        worker::work(inner, &mut *engine);
+        if contain("the timer thread", || worker::work(inner, &mut *engine)) {
+            // What foreign code does is contained where it is called: this is a defect of ours. Nobody
+            // shall wait for a timer that is dead.
+            inner.lifecycle.close(true);
+        }
         finish(inner, engine);
     }
 }
@@ -213,7 +227,7 @@ impl Drop for First {
 
 /// Stops the timer and returns what was pending.
 pub(crate) fn stop(inner: &Arc<Inner>) -> Result<Vec<Timeout>, StopError> {
-    if inner.is_driven_here() {
+    if inner.is_driven_here() || context::is_starting(inner.id) {
         return Err(StopError::FromTimerThread);
     }
     match inner.lifecycle.close(false) {
@@ -237,20 +251,28 @@ pub(crate) fn stop(inner: &Arc<Inner>) -> Result<Vec<Timeout>, StopError> {
 
 /// What the owner's drop does.
 pub(crate) fn drop_owner(inner: &Arc<Inner>) {
-    if context::is_in_task() {
-        // Waiting here might be waiting for this very thread. Whoever runs the engine ends it.
-        match inner.lifecycle.close(true) {
-            Closed::BeforeStart => end_before_start(inner),
-            Closed::Running => {
-                builder::instance_ended();
-                end_running(inner);
-            }
-            Closed::Already => {}
-        }
+    if context::is_starting(inner.id) {
+        // Dropped by its own thread factory: whoever called that ends it.
+        inner.orphaned.store(true, Ordering::Release);
+    } else if context::is_in_task() {
+        end_detached(inner);
     } else if let Ok(left) = stop(inner) {
         drop_leftovers(inner, left);
     }
     inner.leave();
+}
+
+/// Ends the timer without waiting, which might be waiting for this very thread: whoever runs the engine
+/// drops what is left.
+fn end_detached(inner: &Arc<Inner>) {
+    match inner.lifecycle.close(true) {
+        Closed::BeforeStart => end_before_start(inner),
+        Closed::Running => {
+            builder::instance_ended();
+            end_running(inner);
+        }
+        Closed::Already => {}
+    }
 }
 
 fn end_before_start(inner: &Arc<Inner>) {
@@ -286,14 +308,11 @@ fn join(inner: &Inner) {
 
 /// The end of a timer, on the thread that ran its engine last: see the module's head.
 pub(crate) fn finish(inner: &Arc<Inner>, engine: Box<dyn Drive>) {
-    // First what may still hold jobs or run foreign code when dropped.
-    let launcher = inner.launcher.lock().take();
-    contain("the drop of the thread factory", || drop(launcher));
-    drop(engine);
     inner.lifecycle.set_stopped_at(inner.clock.now());
     let (futures, left) = scan(inner);
+    futures.iter().for_each(Timeout::wake_future);
     drop(futures);
-    inner.lanes.iter().for_each(crate::pending::Lane::clear);
+    inner.lanes.iter().for_each(Lane::clear);
     if inner.lifecycle.is_detached() {
         drop_leftovers(inner, left);
     } else {
@@ -301,6 +320,10 @@ pub(crate) fn finish(inner: &Arc<Inner>, engine: Box<dyn Drive>) {
     }
     inner.leave();
     inner.lifecycle.set_done();
+    // Last, what may wait in its drop for jobs that wait for this: the executor and the factory.
+    drop(engine);
+    let launcher = inner.launcher.lock().take();
+    contain("the drop of the thread factory", || drop(launcher));
 }
 
 /// Claims all that is pending; futures apart from the rest.

@@ -38,6 +38,7 @@ use crate::entry::Entry;
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, thread};
 use std::mem;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Whether interleavings are explored, in which everything has to be small.
@@ -56,10 +57,14 @@ const LOOKAHEAD: usize = 8;
 /// What [`Lane::waiting_since`] reads while the heap is empty.
 const NOT_WAITING: u64 = u64::MAX;
 
-/// A lane for each processor, as far as it pays.
+/// A lane for each processor, as far as it pays. Asked once: the answer may change, and a timer must
+/// have as many inlets as lanes.
 fn lane_count() -> usize {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    processors.next_power_of_two().min(8)
+    static LANES: OnceLock<usize> = OnceLock::new();
+    *LANES.get_or_init(|| {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        processors.next_power_of_two().min(8)
+    })
 }
 
 /// What the pusher has to know.

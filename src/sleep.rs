@@ -6,9 +6,11 @@
 //!
 //! # The word
 //!
-//! 0: awake, or being woken. Otherwise `tick << 1 | room`: the worker will look again at `tick` by
-//! itself ([`Tick::NEVER`]: not at all), and `room` says that it may still move entries into the
-//! wheel before the next boundary. The worker writes plans and 0; others only exchange a plan for 0.
+//! | value | meaning | written by |
+//! |---|---|---|
+//! | 0 | awake | the worker |
+//! | `tick << 2`, `room`, 1 | a plan: asleep, and will look again at `tick` by itself ([`Tick::NEVER`]: not at all); `room` says that it could do something about a crowded lane before that | the worker |
+//! | `tick << 2`, 1, 0 | being woken, by a push that came when `tick` had passed | a pusher, in exchange for a plan |
 //!
 //! # Why no wake-up is lost
 //!
@@ -17,7 +19,7 @@
 //! P1  push: the lane's tail moves on         W0  transfer, expire, sweep
 //! P2  s = word                               W1  word = plan
 //!     if s is a plan that is too late:       W2  empty the lanes, look at the state;
-//!     exchange s for 0, then unpark              the plan was too late → word = 0, back to W0
+//!     exchange s for "woken", then unpark        the plan was too late → word = 0, back to W0
 //!                                            W3  park until the plan's tick
 //!                                            W4  word = 0, back to W0
 //! ```
@@ -34,8 +36,8 @@
 //!    - *This plan, too late*: the exchange succeeds, and the unpark either ends W3 or makes the coming
 //!      one return at once (its token is sticky, and no foreign code that could eat it runs between
 //!      W1 and W3). Or the exchange fails because the word has changed: it reads again.
-//!    - *0*: from W4, and the worker is awake; or from another pusher, who unparks. Either way the
-//!      worker gets to its next W2, which comes after P1: case 1.
+//!    - *0 or "woken"*: the worker is awake, or another pusher unparks it. Either way it gets to its
+//!      next W2, which comes after P1: case 1.
 //!    - *A later plan*: its W2 comes after P1 as well, or P2 is in time for it: as above.
 //! 3. *A crowded lane* is treated like a late plan while `room` is set. When the worker could not do
 //!    anything about it before the next boundary, `room` is off and crowds do not drum on its door.
@@ -57,7 +59,22 @@ pub(crate) struct Sleep {
 }
 
 const AWAKE: u64 = 0;
-const ROOM: u64 = 1;
+const PLAN: u64 = 1;
+/// In a plan: crowds may wake the worker. Without [`PLAN`]: it has been woken.
+const ROOM: u64 = 2;
+const WOKEN: u64 = 2;
+const TICK_SHIFT: u32 = 2;
+
+/// How a sleep ended.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub(crate) enum Slept {
+    /// There was news, or no time: it did not sleep.
+    Not,
+    /// No push ended it: its time had come, or it was stopped, or it woke up for no reason.
+    ToTheEnd,
+    /// A push ended it, which came when this boundary had passed.
+    UntilPush(Tick),
+}
 
 impl Sleep {
     pub(crate) fn new() -> Sleep {
@@ -72,21 +89,23 @@ impl Sleep {
         self.worker.get_or_init(thread::current);
     }
 
-    /// P2: to be called after a push of an entry that is due at `due`.
+    /// P2: to be called after a push of an entry that is due at `due`. `passed` tells the boundary that
+    /// has passed.
     #[inline]
-    pub(crate) fn wake_for(&self, due: Tick, crowded: bool) {
+    pub(crate) fn wake_for(&self, due: Tick, crowded: bool, passed: impl FnOnce() -> Tick) {
         let plan = self.word.load(Ordering::SeqCst);
         if is_too_late(plan, due, crowded) {
-            self.wake_slow(plan, due, crowded);
+            self.wake_slow(plan, due, crowded, passed());
         }
     }
 
     #[cold]
-    fn wake_slow(&self, mut plan: u64, due: Tick, crowded: bool) {
+    fn wake_slow(&self, mut plan: u64, due: Tick, crowded: bool, passed: Tick) {
+        let woken = passed.0 << TICK_SHIFT | WOKEN;
         while is_too_late(plan, due, crowded) {
             match self
                 .word
-                .compare_exchange(plan, AWAKE, Ordering::SeqCst, Ordering::SeqCst)
+                .compare_exchange(plan, woken, Ordering::SeqCst, Ordering::SeqCst)
             {
                 Ok(_) => return self.unpark(),
                 Err(now) => plan = now,
@@ -102,19 +121,23 @@ impl Sleep {
     }
 
     /// W1 to W4. `until` tells how long it is to the plan's tick, `None` for ever; `news` is W2.
-    /// Returns whether the worker has slept.
     pub(crate) fn sleep(
         &self,
         plan: Tick,
         room: bool,
         until: impl FnOnce() -> Option<Duration>,
         news: impl FnOnce() -> bool,
-    ) -> bool {
+    ) -> Slept {
+        let room = if room { ROOM } else { 0 };
         self.word
-            .store(plan.0 << 1 | u64::from(room), Ordering::SeqCst);
+            .store(plan.0 << TICK_SHIFT | room | PLAN, Ordering::SeqCst);
         let sleeps = !news() && park(until());
-        self.word.store(AWAKE, Ordering::SeqCst);
-        sleeps
+        let word = self.word.swap(AWAKE, Ordering::SeqCst);
+        match word & PLAN {
+            _ if !sleeps => Slept::Not,
+            PLAN => Slept::ToTheEnd,
+            _ => Slept::UntilPush(Tick(word >> TICK_SHIFT)),
+        }
     }
 }
 
@@ -130,7 +153,7 @@ fn park(duration: Option<Duration>) -> bool {
 
 #[inline]
 fn is_too_late(plan: u64, due: Tick, crowded: bool) -> bool {
-    plan != AWAKE && (due.0 < plan >> 1 || crowded && plan & ROOM != 0)
+    plan & PLAN != 0 && (due.0 < plan >> TICK_SHIFT || crowded && plan & ROOM != 0)
 }
 
 #[cfg(test)]
@@ -139,13 +162,37 @@ mod tests {
 
     #[test]
     fn only_a_plan_that_is_too_late_asks_for_a_wake_up() {
-        let plan = |tick: u64, room: u64| tick << 1 | room;
+        let plan = |tick: u64, room: u64| tick << TICK_SHIFT | room | PLAN;
         assert!(!is_too_late(AWAKE, Tick(1), true));
+        assert!(!is_too_late(9 << TICK_SHIFT | WOKEN, Tick(1), true));
         assert!(is_too_late(plan(5, 0), Tick(4), false));
-        assert!(!is_too_late(plan(5, 1), Tick(5), false));
+        assert!(!is_too_late(plan(5, ROOM), Tick(5), false));
         assert!(!is_too_late(plan(5, 0), Tick(9), true));
-        assert!(is_too_late(plan(5, 1), Tick(9), true));
+        assert!(is_too_late(plan(5, ROOM), Tick(9), true));
         assert!(is_too_late(plan(Tick::NEVER.0, 0), Tick(1 << 44), false));
         assert!(!is_too_late(plan(Tick::NEVER.0, 0), Tick::NEVER, false));
+    }
+
+    #[test]
+    fn a_sleeper_is_told_when_it_was_woken_and_by_what() {
+        let sleep = Sleep::new();
+        sleep.adopt();
+        let now = || Some(Duration::ZERO);
+        assert_eq!(sleep.sleep(Tick(9), true, now, || true), Slept::Not);
+        assert_eq!(sleep.sleep(Tick(9), true, now, || false), Slept::Not);
+        let soon = || Some(Duration::from_millis(1));
+        assert_eq!(sleep.sleep(Tick(9), true, soon, || false), Slept::ToTheEnd);
+        // A push between the announcement and the parking: the token makes it return at once.
+        let push = || sleep.wake_for(Tick(8), false, || Tick(7));
+        let woken = sleep.sleep(
+            Tick(9),
+            true,
+            || None,
+            || {
+                push();
+                false
+            },
+        );
+        assert_eq!(woken, Slept::UntilPush(Tick(7)));
     }
 }

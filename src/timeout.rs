@@ -6,7 +6,7 @@ use crate::contain::contain;
 use crate::inner::{Inner, When};
 use crate::slab::slot::{Left, Reset, Slot};
 use crate::slab::word::{State, Word};
-use crate::task::Task;
+use crate::task::{StoredTask, Task};
 use crate::tick::Tick;
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -36,6 +36,17 @@ pub struct Timeout {
     inner: NonNull<Inner>,
     slot: u32,
     role: Role,
+}
+
+/// Where the timeout of a future stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    /// It will be woken.
+    Pending,
+    /// It was due.
+    Fired,
+    /// Its timer stopped.
+    Stopped,
 }
 
 /// Which of the handles on a slot this is.
@@ -118,7 +129,7 @@ impl Timeout {
     pub fn is_cancelled(&self) -> bool {
         matches!(
             self.slot().word().state(),
-            State::Cancelled | State::Stopped | State::Ending
+            State::Cancelled | State::Stopped | State::Dismissed | State::Ending
         )
     }
 
@@ -173,8 +184,7 @@ impl Timeout {
         let word = self.slot().word();
         let now = match word.state() {
             State::Armed => inner.clock.now(),
-            State::Stopped => inner.lifecycle.stopped_at(),
-            State::Cancelled if word.has_returned() => inner.lifecycle.stopped_at(),
+            State::Stopped | State::Dismissed => inner.lifecycle.stopped_at(),
             _ => return Duration::ZERO,
         };
         if word.due() == Tick::NEVER {
@@ -210,14 +220,52 @@ impl Timeout {
     /// }
     /// ```
     pub fn take_task(&self) -> Option<Task> {
-        self.slot()
-            .take_stopped()
-            .map(crate::task::StoredTask::into_task)
+        self.slot().take_stopped().map(StoredTask::into_task)
+    }
+
+    // ── of a future ───────────────────────────────────────────────────────────────────────────
+
+    /// Where the timeout of a future stands. Its task wakes; nobody but the future holds this handle.
+    #[inline]
+    pub(crate) fn progress(&self) -> Progress {
+        match self.slot().word().state() {
+            State::Armed => Progress::Pending,
+            State::Running | State::Expired => Progress::Fired,
+            _ => Progress::Stopped,
+        }
+    }
+
+    /// Gives the timeout of a future another task, if it is pending. It does not count as another.
+    pub(crate) fn replace_task(&self, task: StoredTask, when: When) {
+        let (inner, slot) = (self.inner(), self.slot());
+        let Some((running, old)) = slot.take_back(self.slot) else {
+            return;
+        };
+        let (due, deadline) = inner.deadline(when);
+        let entry = slot.next_entry(&running, due);
+        let rearmed = slot.rearm(running, task, due, deadline);
+        debug_assert!(rearmed.is_ok(), "nobody ends a one-shot that is running");
+        inner.submit(entry);
+        // As in `Inner::schedule`: a stop that this look misses finds the slot armed.
+        if inner.lifecycle.is_shutdown() {
+            inner.abandon(slot);
+        }
+        // Last: it is foreign code.
+        drop(old);
+    }
+
+    /// Wakes the future that a handle of [`Timeout::of_returned`] belongs to.
+    pub(crate) fn wake_future(&self) {
+        if let Some(task) = self.slot().take_stopped() {
+            if contain("a waker", || task.run(self)) {
+                self.inner().tally.panicked.add(1);
+            }
+        }
     }
 
     /// Whether it belongs to a future, of a handle that [`Timeout::of_returned`] has just made.
     pub(crate) fn is_future(&self) -> bool {
-        // SAFETY: the caller has just been given this R handle and shares it with nobody.
+        // SAFETY: this is the R handle.
         unsafe { self.slot().stopped_kind() == Some(crate::task::Kind::Future) }
     }
 
@@ -258,7 +306,7 @@ impl fmt::Debug for Timeout {
             State::Running => "running",
             State::Expired => "expired",
             State::Ending | State::Cancelled => "cancelled",
-            State::Stopped => "stopped",
+            State::Stopped | State::Dismissed => "stopped",
             State::Free => "free",
         };
         f.debug_struct("Timeout")
@@ -276,7 +324,7 @@ impl Inner {
     pub(crate) fn deadline_of(&self, slot: &Slot, due: Tick) -> u64 {
         let deadline = slot.deadline();
         let boundary = self.scale.moment(due).unwrap_or(FOREVER);
-        if deadline <= boundary && (boundary - deadline < self.scale.tick() || due == Tick(1)) {
+        if deadline <= boundary && boundary - deadline <= self.scale.tick() {
             deadline
         } else {
             boundary

@@ -2,35 +2,38 @@
 
 use crate::engine::Drive;
 use crate::inner::Inner;
+use crate::sleep::Slept;
 use crate::tick::Tick;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Runs until the timer is stopped.
 pub(crate) fn work(inner: &Arc<Inner>, engine: &mut dyn Drive) {
-    'awake: while !inner.lifecycle.is_shutdown() {
-        engine.settle(inner, inner.passed());
-        while let Some(boundary) = next_passed(inner, engine) {
+    while !inner.lifecycle.is_shutdown() {
+        if let Some(boundary) = next_passed(inner, engine) {
             engine.visit(inner, boundary);
-            if inner.lifecycle.is_shutdown() {
-                return;
+            // A step after each boundary: a worker that is behind has no other time for it.
+            engine.sweep(inner);
+        } else {
+            engine.collect(inner);
+            // A step at a time: the clock goes on meanwhile.
+            if !engine.sweep(inner) {
+                sleep(inner, engine);
             }
         }
-        // A step at a time: the clock goes on meanwhile.
-        while engine.sweep(inner) {
-            if next_passed(inner, engine).is_some() {
-                continue 'awake;
-            }
-        }
-        sleep(inner, engine);
     }
 }
 
-/// The next boundary that has work, if the clock has passed it.
-fn next_passed(inner: &Inner, engine: &dyn Drive) -> Option<Tick> {
-    engine
-        .next_boundary(inner)
-        .filter(|boundary| *boundary <= inner.passed())
+/// The next boundary that has work, if the clock has passed it. If not, those that it has passed had
+/// none.
+fn next_passed(inner: &Inner, engine: &mut dyn Drive) -> Option<Tick> {
+    let passed = inner.passed();
+    let next = engine.next_boundary(inner);
+    if next.is_none_or(|boundary| boundary > passed) {
+        engine.pass(inner, passed);
+        return None;
+    }
+    next
 }
 
 /// Sleeps until the next boundary that has work, or until somebody wakes the worker. The argument
@@ -38,17 +41,21 @@ fn next_passed(inner: &Inner, engine: &dyn Drive) -> Option<Tick> {
 fn sleep(inner: &Inner, engine: &mut dyn Drive) {
     let plan = engine.plan();
     let room = engine.has_room(plan);
-    let slept = inner.sleep.sleep(
-        plan,
-        room,
-        || {
-            Some(Duration::from_nanos(
-                inner.moment(plan)?.saturating_sub(inner.clock.now()),
-            ))
-        },
-        || engine.has_news(inner, plan) || inner.lifecycle.is_shutdown(),
-    );
-    if slept {
-        inner.worker_tally.wakeups.add(1);
-    }
+    let until = || {
+        let moment = inner.moment(plan)?;
+        Some(Duration::from_nanos(
+            moment.saturating_sub(inner.clock.now()),
+        ))
+    };
+    let slept = inner.sleep.sleep(plan, room, until, || {
+        engine.has_news(inner, plan) || inner.lifecycle.is_shutdown()
+    });
+    // Nothing was due before the plan, nor before the push that came before it.
+    let idle = match slept {
+        Slept::Not => return,
+        Slept::ToTheEnd => inner.passed(),
+        Slept::UntilPush(passed) => passed,
+    };
+    inner.worker_tally.wakeups.add(1);
+    engine.resume(inner, idle.min(plan.previous()));
 }

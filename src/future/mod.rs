@@ -1,7 +1,6 @@
 //! Futures on a timer, without an async runtime.
 
 mod interval;
-mod notice;
 mod sleep;
 mod with_timeout;
 
@@ -16,10 +15,10 @@ mod tests {
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn futures_are_small() {
-        assert_eq!(size_of::<Sleep>(), 40);
-        assert_eq!(size_of::<Interval>(), 48);
-        assert_eq!(size_of::<WithTimeout<()>>(), 40);
-        assert_eq!(size_of::<WithTimeout<[u64; 8]>>(), 40 + 64);
+        assert_eq!(size_of::<Sleep>(), 48);
+        assert_eq!(size_of::<Interval>(), 56);
+        assert_eq!(size_of::<WithTimeout<()>>(), 48);
+        assert_eq!(size_of::<WithTimeout<[u64; 8]>>(), 48 + 64);
     }
 
     #[test]

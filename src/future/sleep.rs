@@ -1,16 +1,26 @@
 //! A future that is ready at a moment.
+//!
+//! # How it is woken
+//!
+//! Its timeout's task is nothing but the waker, in the slot itself: no memory is allocated and
+//! nothing is shared but the slot. A poll looks at the slot's word. *No wake-up is lost:* a poll that finds
+//! the word armed, and its own waker inside, comes before the worker's compare-and-swap, which is
+//! before the worker takes the waker out to wake it. If it is polled with another waker, it takes the old one
+//! out by the compare-and-swap that the worker would have to win, puts the new one in, and looks
+//! once more. When the timer stops, the wakers that it finds in the slots are woken, and the words
+//! say that they were stopped.
 
-use super::notice::{End, Notice, notice};
 use crate::TimerHandle;
 use crate::clock::nanos;
 use crate::error::RejectReason;
 use crate::inner::{Inner, When};
 use crate::task::StoredTask;
-use crate::timeout::Timeout;
+use crate::timeout::{Progress, Timeout};
 use std::fmt;
 use std::pin::Pin;
+use std::ptr;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// Ready when its time has come: made by [`sleep`](TimerHandle::sleep).
@@ -28,8 +38,42 @@ pub struct Sleep {
 enum Stage {
     /// Not polled yet.
     New,
-    Armed(Timeout, Notice),
+    Armed(Timeout, WakerId),
     Over(End),
+}
+
+/// How a sleep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It was due.
+    Fired,
+    /// Its timer stopped, or refused it.
+    Stopped,
+}
+
+/// Which waker is in the slot: what [`Waker::will_wake`] would compare. The slot owns that waker, so
+/// that no other can have the same address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct WakerId {
+    data: usize,
+    vtable: usize,
+}
+
+impl WakerId {
+    #[inline]
+    fn of(waker: &Waker) -> WakerId {
+        WakerId {
+            data: waker.data().addr(),
+            vtable: ptr::from_ref(waker.vtable()).addr(),
+        }
+    }
+}
+
+/// The task of a future's timeout.
+#[inline]
+fn waking(waker: &Waker) -> StoredTask {
+    let waker = waker.clone();
+    StoredTask::future(move |_| waker.wake())
 }
 
 impl Sleep {
@@ -105,45 +149,58 @@ impl Sleep {
         matches!(self.stage, Stage::Over(End::Stopped))
     }
 
-    fn arm(&mut self, cx: &Context<'_>) -> Result<Stage, RejectReason> {
-        let (notice, sender) = notice(cx.waker());
-        let task = StoredTask::future(move |timeout| sender.fire(timeout));
-        match self.timer.schedule(task, When::At(self.deadline)) {
-            Ok(timeout) => Ok(Stage::Armed(timeout, notice)),
+    /// Takes a timeout that wakes the caller.
+    #[inline]
+    fn arm(&mut self, waker: &Waker) -> Result<(), RejectReason> {
+        match self.timer.schedule(waking(waker), When::At(self.deadline)) {
+            Ok(timeout) => {
+                self.stage = Stage::Armed(timeout, WakerId::of(waker));
+                Ok(())
+            }
             Err((task, reason)) => {
-                // Nobody is to be woken for a future that is told the reason now.
-                notice.close();
+                self.stage = Stage::Over(End::Stopped);
                 drop(task);
                 Err(reason)
             }
         }
+    }
+
+    /// Looks how a timeout that was taken before is getting on.
+    fn look(&mut self, waker: &Waker) -> Poll<End> {
+        let end = loop {
+            let (timeout, last) = match &mut self.stage {
+                Stage::Armed(timeout, last) => (timeout, last),
+                Stage::Over(end) => break *end,
+                Stage::New => return Poll::Pending,
+            };
+            match timeout.progress() {
+                Progress::Fired => break End::Fired,
+                Progress::Stopped => break End::Stopped,
+                Progress::Pending if *last == WakerId::of(waker) => return Poll::Pending,
+                Progress::Pending => {
+                    timeout.replace_task(waking(waker), When::At(self.deadline));
+                    *last = WakerId::of(waker);
+                    // It may have fired, or its timer stopped, before that.
+                }
+            }
+        };
+        self.stage = Stage::Over(end);
+        Poll::Ready(end)
     }
 }
 
 impl Future for Sleep {
     type Output = Result<(), RejectReason>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        let end = match &this.stage {
-            Stage::New => match this.arm(cx) {
-                Ok(armed) => {
-                    this.stage = armed;
-                    return Poll::Pending;
-                }
-                Err(reason) => {
-                    this.stage = Stage::Over(End::Stopped);
-                    return Poll::Ready(Err(reason));
-                }
-            },
-            Stage::Armed(_, notice) => match notice.poll(cx.waker()) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(end) => end,
-            },
-            Stage::Over(end) => *end,
-        };
-        this.stage = Stage::Over(end);
-        Poll::Ready(match end {
+        if matches!(self.stage, Stage::New) {
+            return match self.arm(cx.waker()) {
+                Ok(()) => Poll::Pending,
+                Err(reason) => Poll::Ready(Err(reason)),
+            };
+        }
+        self.look(cx.waker()).map(|end| match end {
             End::Fired => Ok(()),
             End::Stopped => Err(RejectReason::Stopped),
         })
@@ -151,9 +208,9 @@ impl Future for Sleep {
 }
 
 impl Drop for Sleep {
+    #[inline]
     fn drop(&mut self) {
-        if let Stage::Armed(timeout, notice) = &self.stage {
-            notice.close();
+        if let Stage::Armed(timeout, _) = &self.stage {
             timeout.cancel();
         }
     }

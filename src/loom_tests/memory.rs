@@ -1,1 +1,139 @@
-//! memory
+//! Who gives a timer's memory back, when its owner and the last handle go at the same time.
+
+use super::{Probe, arm, builder, explore, free_slot};
+use crate::ManualClock;
+use crate::lifecycle::{Closed, Entered, Lifecycle};
+use crate::slab::slot::{Left, Slot, StopOutcome};
+use crate::slab::word::Word;
+use crate::sync::{Mutex, UnsafeCell};
+use loom::thread;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A timer's memory, with one slot. It follows `Timeout::drop`, `Inner::free` and `parked` step by
+/// step, because a model cannot see what is wrong with memory that is really gone: here it only
+/// counts as gone, and whoever touches it after or without the freeing thread's knowledge is caught.
+struct Memory {
+    /// Read by a touch, written when the memory goes.
+    there: UnsafeCell<bool>,
+    slot: Slot,
+    lifecycle: Lifecycle,
+    /// Whether the memory is parked. In production this does not lie in the memory itself.
+    parked: Mutex<bool>,
+}
+
+impl Memory {
+    fn touch(&self) -> &Memory {
+        // SAFETY: loom checks that no write is going on.
+        self.there.with(|there| assert!(unsafe { *there }));
+        self
+    }
+
+    fn give_back(&self) {
+        // SAFETY: loom checks that nobody else reads or writes.
+        self.there
+            .with_mut(|there| assert!(unsafe { there.replace(false) }, "gone twice"));
+    }
+
+    /// What a handle's drop does. Whether it gave the memory back.
+    fn drop_handle(&self, handle: u64) -> bool {
+        if self.touch().slot.leave(handle) == Left::InUse {
+            return false;
+        }
+        let stopped = self.touch().lifecycle.is_shutdown();
+        self.touch().slot.free(0);
+        stopped && self.look()
+    }
+
+    /// As `parked::look`.
+    fn look(&self) -> bool {
+        let mut parked = self.parked.lock();
+        let free = *parked && self.slot.is_free();
+        if free {
+            *parked = false;
+            drop(parked);
+            self.give_back();
+        }
+        free
+    }
+
+    /// As `parked::release`, by the last keeper.
+    fn release(&self) -> bool {
+        *self.parked.lock() = true;
+        self.look()
+    }
+}
+
+#[test]
+fn the_last_handle_of_a_closed_timer_frees_its_memory_once_and_last() {
+    let ends = [
+        "freed by its owner",
+        "freed by the handle",
+        "left to the next look",
+    ];
+    explore(ends, || {
+        let memory = Arc::new(Memory {
+            there: UnsafeCell::new(true),
+            slot: free_slot(),
+            lifecycle: Lifecycle::new(),
+            parked: Mutex::new(false),
+        });
+        assert_eq!(memory.lifecycle.enter_start(), Entered::Starting);
+        memory.lifecycle.started(0);
+        let probe = Probe::default();
+        arm(&memory.slot, probe.task(), 1);
+        let user = thread::spawn({
+            let memory = Arc::clone(&memory);
+            move || {
+                memory.touch().slot.cancel(|| ());
+                memory.drop_handle(Word::USER)
+            }
+        });
+
+        // The owner's drop: stop, the scan, the returned handle, and then its own share.
+        assert_eq!(memory.touch().lifecycle.close(false), Closed::Running);
+        if memory.touch().slot.stop() == StopOutcome::Returned {
+            drop(memory.touch().slot.take_stopped());
+            assert!(!memory.drop_handle(Word::RETURNED), "the owner is there");
+        }
+        let by_owner = memory.release();
+        let by_handle = user.join().unwrap();
+
+        assert!(probe.is_gone());
+        match (by_owner, by_handle) {
+            (true, false) => "freed by its owner",
+            (false, true) => "freed by the handle",
+            (false, false) => {
+                // The handle looked at the state before the stop.
+                assert!(memory.look());
+                "left to the next look"
+            }
+            (true, true) => panic!("freed twice"),
+        }
+    });
+}
+
+#[test]
+fn the_memory_of_a_real_timer_goes_with_its_owner_or_its_last_handle() {
+    let ends = ["gone with the two", "left to the next timer"];
+    explore(ends, move || {
+        let clock = ManualClock::new();
+        let timer = builder().clock(&clock).build().unwrap();
+        let timeout = timer.new_timeout(|_| (), Duration::MAX).unwrap();
+        let memory = Arc::downgrade(timer.handle().inner());
+        let user = thread::spawn(move || {
+            timeout.cancel();
+            drop(timeout);
+        });
+        drop(timer);
+        user.join().unwrap();
+        let end = if memory.strong_count() == 0 {
+            ends[0]
+        } else {
+            ends[1]
+        };
+        drop(builder().clock(&clock).build().unwrap());
+        assert_eq!(memory.strong_count(), 0);
+        end
+    });
+}

@@ -43,14 +43,16 @@ mod stop;
 use crate::entry::Entry;
 use crate::slab::slot::{Slot, Vacant};
 use crate::slab::word::Word;
+use crate::sync::{Condvar, Mutex};
 use crate::task::StoredTask;
 use crate::tick::Tick;
-use crate::{HashedWheelTimer, HashedWheelTimerBuilder, Period};
+use crate::{HashedWheelTimer, HashedWheelTimerBuilder, Period, Stats, TimerHandle};
+use loom::thread::ThreadId;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex as StdMutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -70,7 +72,7 @@ where
     builder.preemption_bound = builder.preemption_bound.or(Some(PREEMPTIONS));
     builder.max_branches = STEPS;
 
-    let seen = Arc::new(Mutex::new(HashMap::<E, usize>::new()));
+    let seen = Arc::new(StdMutex::new(HashMap::<E, usize>::new()));
     let begun = Instant::now();
     let (counts, legal) = (Arc::clone(&seen), ends.clone());
     builder.check(move || {
@@ -99,6 +101,7 @@ struct Probe(Arc<Counts>);
 struct Counts {
     runs: AtomicUsize,
     drops: AtomicUsize,
+    dropped_on: StdMutex<Option<ThreadId>>,
 }
 
 /// What a task holds.
@@ -106,7 +109,9 @@ struct Held(Probe);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.0.drops.fetch_add(1, Ordering::Relaxed);
+        let counts = &self.0.0;
+        counts.drops.fetch_add(1, Ordering::Relaxed);
+        *counts.dropped_on.lock().unwrap() = Some(loom::thread::current().id());
     }
 }
 
@@ -135,6 +140,11 @@ impl Probe {
 
     fn drops(&self) -> usize {
         self.0.drops.load(Ordering::Relaxed)
+    }
+
+    /// Whether that thread has dropped the task.
+    fn dropped_on(&self, thread: ThreadId) -> bool {
+        *self.0.dropped_on.lock().unwrap() == Some(thread)
     }
 
     /// Whether the task is gone; it must not have gone twice.
@@ -171,4 +181,50 @@ fn builder() -> HashedWheelTimerBuilder {
 
 fn timer() -> HashedWheelTimer {
     builder().build().unwrap()
+}
+
+/// The boundary that has passed, of a timer that was started before time went on.
+fn now() -> u64 {
+    let now = crate::sync::Instant::now().of_model();
+    (now.as_nanos() / TICK.as_nanos()) as u64
+}
+
+/// Checks that the figures of a timer agree with each other, and that nothing was caught that should
+/// have failed the test.
+fn check_figures(timer: &TimerHandle) -> Stats {
+    let stats = timer.stats();
+    let over = stats.expired + stats.cancelled + stats.unprocessed;
+    assert_eq!(stats.scheduled, over + stats.pending, "{stats:?}");
+    assert_eq!(stats.panicked, 0);
+    stats
+}
+
+/// Something that one thread sets and another waits for.
+struct Latch<T> {
+    value: Mutex<Option<T>>,
+    set: Condvar,
+}
+
+impl<T> Latch<T> {
+    fn new() -> Arc<Latch<T>> {
+        Arc::new(Latch {
+            value: Mutex::new(None),
+            set: Condvar::new(),
+        })
+    }
+
+    fn set(&self, value: T) {
+        *self.value.lock() = Some(value);
+        self.set.notify_all();
+    }
+
+    fn wait(&self) -> T {
+        let mut value = self.value.lock();
+        loop {
+            match value.take() {
+                Some(value) => return value,
+                None => self.set.wait(&mut value),
+            }
+        }
+    }
 }

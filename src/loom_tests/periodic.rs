@@ -61,7 +61,10 @@ fn a_periodic_run_its_cancel_and_stop_end_it_once() {
         assert!(cancelled ^ stopped.is_some(), "one of the two has ended it");
         assert!(probe.is_gone());
         let last = [Some(user), stopped.map(|(_, left)| left), ended];
-        let last = last.into_iter().flatten().filter(|left| *left == Left::Abandoned);
+        let last = last
+            .into_iter()
+            .flatten()
+            .filter(|left| *left == Left::Abandoned);
         assert_eq!(last.count(), 1, "one of the three frees the slot");
         match (stopped, ended) {
             (None, Some(_)) => "cancelled during its run",
@@ -88,7 +91,10 @@ fn the_runner_and_both_handles_free_the_slot_once_in_any_order() {
         let runner = end_run(&slot, running, task).expect("it was stopped");
         let all = [user.join().unwrap(), returned.join().unwrap(), runner];
 
-        assert_eq!(all.iter().filter(|left| **left == Left::Abandoned).count(), 1);
+        assert_eq!(
+            all.iter().filter(|left| **left == Left::Abandoned).count(),
+            1
+        );
         slot.free(0);
         assert!(probe.is_gone());
         let last = all.iter().position(|left| *left == Left::Abandoned);
@@ -131,7 +137,11 @@ fn an_entry_met_before_its_slot_is_armed_again_is_kept() {
         match met {
             Met::Due(running, task) => {
                 let ended = end_run(&slot, running, task);
-                assert_eq!(ended.is_some(), cancelled, "the cancel met the second run, or none");
+                assert_eq!(
+                    ended.is_some(),
+                    cancelled,
+                    "the cancel met the second run, or none"
+                );
                 end
             }
             Met::Dead => {

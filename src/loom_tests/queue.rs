@@ -31,6 +31,10 @@ impl Queue {
     pub(super) fn push(&self, entry: Entry) -> Pushed {
         self.lane().push(entry, self)
     }
+
+    fn put(&self, entry: Entry) {
+        let _ = self.push(entry);
+    }
 }
 
 impl Surroundings for Queue {
@@ -85,7 +89,11 @@ fn two_producers_and_the_consumer_of_a_ring_lose_nothing() {
             let ring = Arc::clone(&ring);
             move || [ring.pop(), ring.pop()]
         });
-        let pushed = [ring.push(entry(100)), ring.push(entry(101)), other.join().unwrap()];
+        let pushed = [
+            ring.push(entry(100)),
+            ring.push(entry(101)),
+            other.join().unwrap(),
+        ];
         let early = consumer.join().unwrap();
         let late = [ring.pop(), ring.pop(), ring.pop()];
         assert_eq!(ring.len(), 0);
@@ -97,7 +105,11 @@ fn two_producers_and_the_consumer_of_a_ring_lose_nothing() {
             .filter_map(|(number, pushed)| pushed.then_some(number))
             .collect();
         check(&popped, &pushed);
-        if pushed.len() == 3 { "all went in" } else { "one found it full" }
+        if pushed.len() == 3 {
+            "all went in"
+        } else {
+            "one found it full"
+        }
     });
 }
 
@@ -108,7 +120,7 @@ fn one_threads_order_survives_overflow_and_a_cut_transfer() {
         let queue = Arc::new(Queue::new(0));
         let producer = thread::spawn({
             let queue = Arc::clone(&queue);
-            move || (100..105).for_each(|number| drop(queue.push(entry(number))))
+            move || (100..105).for_each(|number| queue.put(entry(number)))
         });
         let (mut inlet, mut wheel) = (Inlet::default(), Wheel::default());
         let first = inlet.drain(queue.lane(), 2, &mut wheel);
@@ -129,10 +141,10 @@ fn two_producers_that_make_room_at_once_keep_their_orders() {
     // How many entries were in the queue when the worker came.
     explore([2, 3, 4], || {
         let queue = Arc::new(Queue::new(0));
-        (100..102).for_each(|number| drop(queue.push(entry(number))));
+        (100..102).for_each(|number| queue.put(entry(number)));
         let other = thread::spawn({
             let queue = Arc::clone(&queue);
-            move || drop(queue.push(entry(200)))
+            move || queue.put(entry(200))
         });
         let worker = thread::spawn({
             let queue = Arc::clone(&queue);
@@ -142,7 +154,7 @@ fn two_producers_that_make_room_at_once_keep_their_orders() {
                 (inlet, wheel, found)
             }
         });
-        drop(queue.push(entry(102)));
+        queue.put(entry(102));
         other.join().unwrap();
         let (mut inlet, mut wheel, found) = worker.join().unwrap();
         inlet.drain(queue.lane(), 9, &mut wheel);
@@ -155,10 +167,10 @@ fn two_producers_that_make_room_at_once_keep_their_orders() {
 fn a_lane_is_never_found_empty_while_its_ring_is_moved_to_the_heap() {
     explore(["before", "meanwhile", "after"], || {
         let queue = Arc::new(Queue::new(0));
-        (100..102).for_each(|number| drop(queue.push(entry(number))));
+        (100..102).for_each(|number| queue.put(entry(number)));
         let producer = thread::spawn({
             let queue = Arc::clone(&queue);
-            move || drop(queue.push(entry(102)))
+            move || queue.put(entry(102))
         });
         assert!(!queue.lane().is_empty());
         let end = match queue.lane().len() {
@@ -180,7 +192,7 @@ fn a_compaction_drops_the_dead_and_only_them() {
             let index = number as usize;
             arm_number(&queue.slots[index], number, probes[index].task(), 1)
         };
-        (0..2).for_each(|number| drop(queue.push(arm(&queue, number))));
+        (0..2).for_each(|number| queue.put(arm(&queue, number)));
         let user = thread::spawn({
             let queue = Arc::clone(&queue);
             move || assert!(queue.slots[0].cancel(|| ()))
@@ -190,10 +202,25 @@ fn a_compaction_drops_the_dead_and_only_them() {
 
         let (mut inlet, mut wheel) = (Inlet::default(), Wheel::default());
         let filed = inlet.drain(queue.lane(), 9, &mut wheel);
-        let live: Vec<_> = wheel.0.iter().filter(|entry| !queue.is_dead(**entry)).collect();
-        assert_eq!(live.iter().map(|entry| entry.slot()).collect::<Vec<_>>(), [1, 2]);
-        assert_eq!(crowded, filed == 3, "two that live are a crowd here, one is not");
+        let live: Vec<_> = wheel
+            .0
+            .iter()
+            .filter(|entry| !queue.is_dead(**entry))
+            .collect();
+        assert_eq!(
+            live.iter().map(|entry| entry.slot()).collect::<Vec<_>>(),
+            [1, 2]
+        );
+        assert_eq!(
+            crowded,
+            filed == 3,
+            "two that live are a crowd here, one is not"
+        );
         (1..3).for_each(|index| assert!(queue.slots[index].disarm().is_some()));
-        if filed == 2 { "dropped by the producer" } else { "left to the worker" }
+        if filed == 2 {
+            "dropped by the producer"
+        } else {
+            "left to the worker"
+        }
     });
 }

@@ -30,7 +30,11 @@ fn free_if(slot: &Slot, left: Left) -> bool {
 
 #[test]
 fn a_cancel_and_a_claim_end_the_task_exactly_once_and_reuse_is_clean() {
-    let ends = ["cancelled", "fired, freed by the worker", "fired, freed by the handle"];
+    let ends = [
+        "cancelled",
+        "fired, freed by the worker",
+        "fired, freed by the handle",
+    ];
     explore(ends, || {
         let (slot, first, second) = (Arc::new(free_slot()), Probe::default(), Probe::default());
         let entry = arm(&slot, first.task(), 1);
@@ -62,7 +66,11 @@ fn a_cancel_and_a_claim_end_the_task_exactly_once_and_reuse_is_clean() {
 
 #[test]
 fn a_handle_dropped_while_its_task_runs_frees_the_slot_once() {
-    let ends = ["the handle went last", "the run ended last", "the handle was gone before"];
+    let ends = [
+        "the handle went last",
+        "the run ended last",
+        "the handle was gone before",
+    ];
     explore(ends, || {
         let (slot, probe) = (Arc::new(free_slot()), Probe::default());
         let entry = arm(&slot, probe.task(), 1);
@@ -88,39 +96,46 @@ fn a_handle_dropped_while_its_task_runs_frees_the_slot_once() {
 
 #[test]
 fn a_stale_entry_never_fires_the_next_tenant_early() {
-    explore(["the first tenant fired", "the first tenant was cancelled"], || {
-        // `seq` goes round between the two tenants, so that the second has an entry of long ago
-        // with its own `seq`, told apart by `epoch` alone.
-        let slot = Arc::new(Slot::new(Word(0x1ffe << 6)));
-        let (first, second) = (Probe::default(), Probe::default());
-        let stale = arm(&slot, first.task(), 1);
-        let ancient = Entry::new(Tick(1), 0, 0, 0);
-        let worker = thread::spawn({
-            let slot = Arc::clone(&slot);
-            move || {
-                let left = fire(&slot, stale, 1);
-                assert!(fire(&slot, stale, 1).is_none() && slot.is_dead(ancient));
-                assert!(fire(&slot, ancient, 1).is_none());
-                left
-            }
-        });
+    explore(
+        ["the first tenant fired", "the first tenant was cancelled"],
+        || {
+            // `seq` goes round between the two tenants, so that the second has an entry of long ago
+            // with its own `seq`, told apart by `epoch` alone.
+            let slot = Arc::new(Slot::new(Word(0x1ffe << 6)));
+            let (first, second) = (Probe::default(), Probe::default());
+            let stale = arm(&slot, first.task(), 1);
+            let ancient = Entry::new(Tick(1), 0, 0, 0);
+            let worker = thread::spawn({
+                let slot = Arc::clone(&slot);
+                move || {
+                    let left = fire(&slot, stale, 1);
+                    assert!(fire(&slot, stale, 1).is_none() && slot.is_dead(ancient));
+                    assert!(fire(&slot, ancient, 1).is_none());
+                    left
+                }
+            });
 
-        let cancelled = slot.cancel(|| ());
-        let mut left = slot.leave(Word::USER);
-        if left == Left::InUse {
-            left = worker.join().unwrap().expect("it runs");
-            assert!(free_if(&slot, left));
-            arm(&slot, second.task(), 9);
-        } else {
-            slot.free(0);
-            arm(&slot, second.task(), 9);
-            assert_eq!(worker.join().unwrap().is_some(), !cancelled);
-        }
-        assert!(first.is_gone() && !second.is_gone());
-        assert_eq!((slot.word().seq(), slot.word().due()), (0, Tick(9)));
-        assert!(slot.disarm().is_some());
-        if cancelled { "the first tenant was cancelled" } else { "the first tenant fired" }
-    });
+            let cancelled = slot.cancel(|| ());
+            let mut left = slot.leave(Word::USER);
+            if left == Left::InUse {
+                left = worker.join().unwrap().expect("it runs");
+                assert!(free_if(&slot, left));
+                arm(&slot, second.task(), 9);
+            } else {
+                slot.free(0);
+                arm(&slot, second.task(), 9);
+                assert_eq!(worker.join().unwrap().is_some(), !cancelled);
+            }
+            assert!(first.is_gone() && !second.is_gone());
+            assert_eq!((slot.word().seq(), slot.word().due()), (0, Tick(9)));
+            assert!(slot.disarm().is_some());
+            if cancelled {
+                "the first tenant was cancelled"
+            } else {
+                "the first tenant fired"
+            }
+        },
+    );
 }
 
 #[test]
@@ -186,23 +201,30 @@ fn two_resets_leave_one_live_entry_not_later_than_the_deadline() {
 
 #[test]
 fn the_users_and_the_returned_handle_free_the_slot_once_in_any_order() {
-    explore(["the user's went last", "the returned one went last"], || {
-        let (slot, probe) = (Arc::new(free_slot()), Probe::default());
-        arm(&slot, probe.task(), 1);
-        assert_eq!(slot.stop(), StopOutcome::Returned);
-        let user = thread::spawn({
-            let slot = Arc::clone(&slot);
-            move || {
-                assert!(!slot.cancel(|| ()), "it is stopped");
-                free_if(&slot, slot.leave(Word::USER))
-            }
-        });
-        drop(slot.take_stopped().expect("its task is inside"));
-        let freed_here = free_if(&slot, slot.leave(Word::RETURNED));
-        let freed_there = user.join().unwrap();
+    explore(
+        ["the user's went last", "the returned one went last"],
+        || {
+            let (slot, probe) = (Arc::new(free_slot()), Probe::default());
+            arm(&slot, probe.task(), 1);
+            assert_eq!(slot.stop(), StopOutcome::Returned);
+            let user = thread::spawn({
+                let slot = Arc::clone(&slot);
+                move || {
+                    assert!(!slot.cancel(|| ()), "it is stopped");
+                    free_if(&slot, slot.leave(Word::USER))
+                }
+            });
+            drop(slot.take_stopped().expect("its task is inside"));
+            let freed_here = free_if(&slot, slot.leave(Word::RETURNED));
+            let freed_there = user.join().unwrap();
 
-        assert!(freed_here ^ freed_there, "freed once");
-        assert!(slot.is_free() && probe.is_gone());
-        if freed_here { "the returned one went last" } else { "the user's went last" }
-    });
+            assert!(freed_here ^ freed_there, "freed once");
+            assert!(slot.is_free() && probe.is_gone());
+            if freed_here {
+                "the returned one went last"
+            } else {
+                "the user's went last"
+            }
+        },
+    );
 }

@@ -28,6 +28,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Slots that a chain holds at most.
 const CHAIN: u32 = if cfg!(hashed_wheel_loom) { 1 } else { 64 };
+/// How often the counters are read in the hope of a moment's rest.
+const TRIES: usize = 4;
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
 
@@ -131,15 +133,32 @@ impl Depot {
                 .map(|counters| &**counters)
                 .chain([&ledger.ended])
         };
-        // Ends first: an end that is seen makes its beginning visible to what is read later.
-        let cancelled = sum(all().map(|counters| &counters.cancelled));
-        let expired = sum(all().map(|counters| &counters.expired));
-        let scheduled = sum(all().map(|counters| &counters.scheduled));
-        Sums {
-            scheduled,
-            cancelled,
-            expired,
+        let mut last = Sums::default();
+        let ends = || {
+            let cancelled = sum(all().map(|counters| &counters.cancelled));
+            let expired = sum(all().map(|counters| &counters.expired));
+            (cancelled, expired)
+        };
+        // An end that is seen makes its beginning visible to what is read later, so what is counted as
+        // ended is also counted as scheduled. If the ends are the same before and after, the three
+        // figures belong together; under load, after a few tries, the later ends come closer.
+        let mut before = ends();
+        for _ in 0..TRIES {
+            let scheduled = sum(all().map(|counters| &counters.scheduled));
+            let after = ends();
+            let (cancelled, expired) = after;
+            let sums = Sums {
+                scheduled: scheduled.max(cancelled.wrapping_add(expired)),
+                cancelled,
+                expired,
+            };
+            if before == after {
+                return sums;
+            }
+            before = after;
+            last = sums;
         }
+        last
     }
 
     fn take_chain(&self, slab: &Slab) -> Chain {

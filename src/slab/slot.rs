@@ -22,8 +22,9 @@
 //! | 6 | Armed → Stopped, R; Running P → Ending, R | the scan of `stop` | CAS `AcqRel` | 1, 8; 9, 10 |
 //! | 7 | Running → Expired | the runner | `fetch_add AcqRel`; no U left: 11. If 5 saw no U: straight to 11 | 10 |
 //! | 8 | Running P → Armed (due′), seq + 1 | the runner | writes task, deadline; CAS Release. Finds Ending: drops the task, `fetch_add AcqRel` → Cancelled; no U, R left: 11 | 4, 5, 6 |
-//! | 9 | Stopped → Cancelled | the holder of the R handle | CAS Acquire, then the task is moved out | 6 |
+//! | 9 | Stopped → Dismissed | the holder of the R handle | CAS Acquire, then the task is moved out | 6 |
 //! | 10 | clear U or R | that handle's drop | `fetch_and AcqRel`; if that leaves an ended slot without handles: 11. Shortcut: a `load Acquire` that shows it over and without R means that nobody else is left: 11 at once, without a locked instruction | 7, 8 |
+//! | 12 | Armed → Running, and by 8 back to Armed, seq + 1, with another task | the future that holds U | CAS Acquire; 8 | 1, 8; 4, 5, 6 |
 //! | 11 | → Free, seq kept | the one who is left | `store Release`, the last touch of the timer's memory | the Acquire of the scan that decides whether that memory can go |
 //!
 //! An entry is **met** by the worker or a compacting producer: see [`Slot::is_dead`] and
@@ -284,15 +285,35 @@ impl Slot {
     /// The first half of transition 4, for a call that takes back what it has just armed: it has no
     /// business with a run that has begun.
     pub(crate) fn disarm(&self) -> Option<StoredTask> {
-        self.take_from(State::Armed)
+        self.take_from(State::Armed, State::Cancelled)
     }
 
-    /// Leaves `from` for Cancelled, with the task, if that is where the slot is.
-    fn take_from(&self, from: State) -> Option<StoredTask> {
+    /// Transition 12, for the holder of the user's handle, which runs nothing but takes the task out to
+    /// [`Slot::rearm`] the slot with another. Meanwhile the worker and `stop` take it for one that is
+    /// being fired: they drop its entry, and leave it alone.
+    pub(crate) fn take_back(&self, slot: u32) -> Option<(Running, StoredTask)> {
+        // Relaxed: the CAS decides.
+        let mut word = Word(self.word.load(Ordering::Relaxed));
+        while word.state() == State::Armed {
+            debug_assert!(word.has_user() && !word.is_periodic());
+            match self.move_on(word, State::Running) {
+                Ok(()) => {
+                    let running = Running { slot, alone: false };
+                    // SAFETY: Armed → Running was won, which makes the task this call's.
+                    return Some((running, unsafe { self.take_task() }));
+                }
+                Err(now) => word = now,
+            }
+        }
+        None
+    }
+
+    /// Leaves `from` for `to`, with the task, if that is where the slot is.
+    fn take_from(&self, from: State, to: State) -> Option<StoredTask> {
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
         while word.state() == from {
-            match self.move_on(word, State::Cancelled) {
+            match self.move_on(word, to) {
                 // SAFETY: leaving Armed or Stopped was won, which makes the task this call's.
                 Ok(()) => return Some(unsafe { self.take_task() }),
                 Err(now) => word = now,
@@ -493,17 +514,17 @@ impl Slot {
 
     /// Transition 9: the task, the first time.
     pub(crate) fn take_stopped(&self) -> Option<StoredTask> {
-        self.take_from(State::Stopped)
+        self.take_from(State::Stopped, State::Dismissed)
     }
 
     /// What kind of task a slot holds that was [`StopOutcome::Returned`].
     ///
     /// # Safety
-    /// The caller holds the slot's R handle and nobody else has been given it, so that the task
-    /// cannot be taken meanwhile.
+    /// The caller holds the slot's R handle, so that the slot is not used for another timeout.
     pub(crate) unsafe fn stopped_kind(&self) -> Option<crate::task::Kind> {
         (self.word().state() == State::Stopped).then(|| {
-            // SAFETY: in the state Stopped the task is valid, and only the holder of R takes it.
+            // SAFETY: the bytes have held a task since the state was Stopped, and R keeps anybody from
+            // writing others. Somebody may take the task out meanwhile: that is a read as well.
             self.task
                 .with(|cell| unsafe { (*cell).assume_init_ref().kind() })
         })

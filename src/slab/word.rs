@@ -41,6 +41,8 @@ pub(crate) enum State {
     Cancelled = 5,
     /// Claimed by `stop`; the task is inside, and belongs to the handle that `stop` returned.
     Stopped = 6,
+    /// It was Stopped, and its task has been taken out.
+    Dismissed = 7,
 }
 
 /// A value of the word.
@@ -84,7 +86,8 @@ impl Word {
             3 => State::Ending,
             4 => State::Expired,
             5 => State::Cancelled,
-            _ => State::Stopped,
+            6 => State::Stopped,
+            _ => State::Dismissed,
         }
     }
 
@@ -128,7 +131,10 @@ impl Word {
     /// Over for good, with no task inside.
     #[inline]
     pub(crate) fn is_over(self) -> bool {
-        matches!(self.state(), State::Expired | State::Cancelled)
+        matches!(
+            self.state(),
+            State::Expired | State::Cancelled | State::Dismissed
+        )
     }
 
     #[inline]

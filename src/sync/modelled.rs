@@ -179,6 +179,11 @@ impl Instant {
     pub(crate) fn elapsed(self) -> Duration {
         Instant::now().0 - self.0
     }
+
+    /// The time that has passed in this model.
+    pub(crate) fn of_model(self) -> Duration {
+        self.0
+    }
 }
 
 /// loom's mutex, with the calling style of `parking_lot`: there is no poison.
