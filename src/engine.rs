@@ -357,3 +357,7 @@ pub(crate) fn next_at_fixed_rate(last: u64, period: u64, passed_moment: u64) -> 
         None => FOREVER,
     }
 }
+
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;

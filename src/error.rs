@@ -211,7 +211,8 @@ impl Error for StartError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopError {
-    /// `stop` waits for the timer thread, and was called on it, by a task. Nothing has changed.
+    /// `stop` waits for the timer thread, and was called on it, by a task, or while it was being started,
+    /// by the thread factory. Nothing has changed.
     FromTimerThread,
 }
 
@@ -219,7 +220,8 @@ impl fmt::Display for StopError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FromTimerThread => f.write_str(
-                "stop() was called by a task on the timer thread, which it would have to wait for",
+                "stop() was called on the timer thread, or while that was being started, and would have to \
+                 wait for itself",
             ),
         }
     }

@@ -62,7 +62,7 @@ const NOT_WAITING: u64 = u64::MAX;
 fn lane_count() -> usize {
     static LANES: OnceLock<usize> = OnceLock::new();
     *LANES.get_or_init(|| {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let processors = thread::available_parallelism().map_or(1, usize::from);
         processors.next_power_of_two().min(8)
     })
 }

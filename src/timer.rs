@@ -245,6 +245,11 @@ macro_rules! timer_methods {
             }
 
             /// What the timer has done so far, and what it holds.
+            ///
+            /// Cheap enough for every second, or every millisecond: it copies some 300 counters, takes
+            /// no lock that scheduling, cancelling or firing has to wait for, and allocates nothing.
+            /// About 0.2 µs, whether one thread has used the timer or eight, and 2 µs when none of it is in
+            /// the cache (2-core x86-64 virtual machine, rustc 1.95).
             pub fn stats(&self) -> Stats {
                 self.inner.stats()
             }

@@ -23,7 +23,7 @@ on_both_timers![
 
 /// What a histogram may say of this value.
 fn is_within_bound(told: Duration, exact: Duration) -> bool {
-    told >= exact && told - exact < (exact / 8).max(Duration::from_nanos(1024))
+    told >= exact && told < exact + (exact / 8).max(Duration::from_nanos(1024))
 }
 
 fn lateness_is_that_of_a_model(kind: Kind) {

@@ -24,8 +24,8 @@
 //! | 8 | Running P → Armed (due′), seq + 1 | the runner | writes task, deadline; CAS Release. Finds Ending: drops the task, `fetch_add AcqRel` → Cancelled; no U, R left: 11 | 4, 5, 6 |
 //! | 9 | Stopped → Dismissed | the holder of the R handle | CAS Acquire, then the task is moved out | 6 |
 //! | 10 | clear U or R | that handle's drop | `fetch_and AcqRel`; if that leaves an ended slot without handles: 11. Shortcut: a `load Acquire` that shows it over and without R means that nobody else is left: 11 at once, without a locked instruction | 7, 8 |
-//! | 12 | Armed → Running, and by 8 back to Armed, seq + 1, with another task | the future that holds U | CAS Acquire; 8 | 1, 8; 4, 5, 6 |
 //! | 11 | → Free, seq kept | the one who is left | `store Release`, the last touch of the timer's memory | the Acquire of the scan that decides whether that memory can go |
+//! | 12 | Armed → Running, and by 8 back to Armed, seq + 1, with another task | the future that holds U | CAS Acquire; 8 | 1, 8; 4, 5, 6 |
 //!
 //! An entry is **met** by the worker or a compacting producer: see [`Slot::is_dead`] and
 //! [`Slot::claim`]. The invariant that both rely on: every Armed word (but one that is due

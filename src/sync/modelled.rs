@@ -166,14 +166,23 @@ fn fence_after(order: Ordering) {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Instant(Duration);
 
+struct Clock {
+    /// Exchanged before time is read and before it goes on, so that the search knows of both.
+    reads: loom::sync::atomic::AtomicU8,
+    nanos: std::sync::atomic::AtomicU64,
+}
+
 loom::lazy_static! {
-    static ref NOW: loom::sync::atomic::AtomicU64 = loom::sync::atomic::AtomicU64::new(0);
+    static ref CLOCK: Clock = Clock {
+        reads: loom::sync::atomic::AtomicU8::new(0),
+        nanos: std::sync::atomic::AtomicU64::new(0),
+    };
 }
 
 impl Instant {
     pub(crate) fn now() -> Instant {
-        // An exchange, as it reads the latest value: clocks do not lag behind.
-        Instant(Duration::from_nanos(NOW.fetch_add(0, Ordering::Relaxed)))
+        CLOCK.reads.swap(0, Ordering::Relaxed);
+        Instant(Duration::from_nanos(CLOCK.nanos.load(Ordering::Relaxed)))
     }
 
     pub(crate) fn elapsed(self) -> Duration {
@@ -248,7 +257,7 @@ impl Condvar {
 pub(crate) mod thread {
     pub(crate) use loom::thread::{Builder, JoinHandle, ThreadId, yield_now};
 
-    use super::{AtomicU8, Ordering};
+    use super::{AtomicU8, CLOCK, Ordering};
     use std::io;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
@@ -317,14 +326,16 @@ pub(crate) mod thread {
         }
     }
 
-    /// Takes the token if it is there; otherwise time passes before anybody comes.
+    /// Takes the token if it is there; otherwise time passes before anybody comes. That is one step:
+    /// who comes after it has come too late.
     pub(crate) fn park_timeout(duration: Duration) {
         let this = current();
+        CLOCK.reads.swap(0, Ordering::Relaxed);
         if this.token.swap(EMPTY, Ordering::Acquire) == NOTIFIED {
             return;
         }
         let nanos = u64::try_from(duration.as_nanos()).expect("not so long");
-        super::NOW.fetch_add(nanos, Ordering::Relaxed);
+        CLOCK.nanos.fetch_add(nanos, Ordering::Relaxed);
         // A thread that sleeps from tick to tick waits for the others. Not every time: that would
         // leave out what it could have done before their next step.
         if this.naps.fetch_add(1, Ordering::Relaxed) % 2 == 1 {

@@ -1,0 +1,180 @@
+//! Ends that would have to wait for themselves: stopping, or dropping the owner, from where the timer is
+//! being started, and from jobs of an executor that is joined when it is dropped.
+
+mod common;
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
+
+use common::{FAR, WATCHDOG, ms};
+use hashed_wheel::{HashedWheelTimer, Job, StopError, TimerHandle, TimerState};
+
+/// Runs `body` on a thread of its own; if it hangs, the test fails.
+fn must_end<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
+    let (done, result) = mpsc::channel();
+    thread::spawn(move || done.send(body()));
+    result.recv_timeout(WATCHDOG).expect("it hangs")
+}
+
+/// An executor with one thread, which is joined when the executor is dropped.
+struct Pool {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pool {
+    fn executor() -> impl Fn(Job) + Send + Sync + 'static {
+        let (jobs, inbox) = mpsc::channel::<Job>();
+        let thread = thread::spawn(move || inbox.into_iter().for_each(|job| job()));
+        let pool = Mutex::new(Pool {
+            jobs: Some(jobs),
+            thread: Some(thread),
+        });
+        move |job| {
+            let pool = pool.lock().unwrap();
+            pool.jobs.as_ref().unwrap().send(job).unwrap();
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// A timer whose tasks run in a [`Pool`], with one task that has begun: it sends what `body` returns.
+fn with_job<R: Send + 'static>(
+    body: impl FnOnce(TimerHandle) -> R + Send + 'static,
+) -> (HashedWheelTimer, mpsc::Receiver<R>) {
+    let timer = HashedWheelTimer::builder()
+        .tick_duration(ms(1))
+        .executor(Pool::executor())
+        .build()
+        .unwrap();
+    let handle = timer.handle();
+    let (began, beginning) = mpsc::channel();
+    let (done, result) = mpsc::channel();
+    let task = move |_: &_| {
+        began.send(()).unwrap();
+        let _ = done.send(body(handle));
+    };
+    timer.new_timeout(task, Duration::ZERO).unwrap();
+    beginning.recv().unwrap();
+    (timer, result)
+}
+
+#[test]
+fn a_job_that_waits_for_a_future_of_its_timer_is_let_go_by_stop() {
+    must_end(|| {
+        let (timer, slept) = with_job(|handle| block_on(handle.sleep(FAR)).is_err());
+        assert_eq!(timer.stop().unwrap().len(), 0);
+        assert!(slept.recv().unwrap(), "it ended with an error");
+    });
+}
+
+#[test]
+fn a_job_may_stop_its_timer_while_another_thread_does() {
+    must_end(|| {
+        let (timer, stopped) = with_job(|handle| {
+            thread::sleep(ms(5));
+            handle.stop().map(|left| left.len())
+        });
+        assert_eq!(timer.stop().unwrap().len(), 0);
+        assert_eq!(stopped.recv().unwrap(), Ok(0));
+    });
+}
+
+type Shared<T> = Arc<Mutex<Option<T>>>;
+
+/// A timer whose factory does something with what was put into the shared place, once, and then starts
+/// the thread.
+fn with_factory<T: Send + 'static>(
+    on_start: impl Fn(T) + Send + Sync + 'static,
+) -> (HashedWheelTimer, Shared<T>) {
+    let shared: Shared<T> = Arc::default();
+    let place = Arc::clone(&shared);
+    let factory = move |job| {
+        let taken = place.lock().unwrap().take();
+        taken.into_iter().for_each(&on_start);
+        thread::Builder::new().spawn(job)
+    };
+    let builder = HashedWheelTimer::builder().thread_factory(factory);
+    (builder.build().unwrap(), shared)
+}
+
+#[test]
+fn stop_from_the_thread_factory_is_refused_and_the_timer_starts() {
+    must_end(|| {
+        let refused = |handle: TimerHandle| {
+            assert!(matches!(handle.stop(), Err(StopError::FromTimerThread)));
+        };
+        let (timer, shared) = with_factory(refused);
+        *shared.lock().unwrap() = Some(timer.handle());
+        timer.start().unwrap();
+        assert_eq!(timer.state(), TimerState::Started);
+    });
+}
+
+#[test]
+fn an_owner_that_its_thread_factory_drops_is_stopped_once_it_has_started() {
+    must_end(|| {
+        let (timer, shared) = with_factory(|owner: HashedWheelTimer| drop(owner));
+        let handle = timer.handle();
+        *shared.lock().unwrap() = Some(timer);
+        handle.start().unwrap();
+        assert_eq!(handle.state(), TimerState::Shutdown);
+        assert!(handle.new_timeout(|_| {}, FAR).is_err());
+        assert_eq!(handle.stop().unwrap().len(), 0);
+    });
+}
+
+/// Stops a timer when dropped.
+struct Stops(Shared<TimerHandle>);
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        let handle = self.0.lock().unwrap().take();
+        assert_eq!(handle.unwrap().stop().unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn a_factory_may_stop_the_timer_when_it_is_dropped_by_stop() {
+    must_end(|| {
+        let shared: Shared<TimerHandle> = Arc::default();
+        let captured = Stops(Arc::clone(&shared));
+        let timer = HashedWheelTimer::builder()
+            .thread_factory(move |job| {
+                let _captured = &captured;
+                thread::Builder::new().spawn(job)
+            })
+            .build()
+            .unwrap();
+        *shared.lock().unwrap() = Some(timer.handle());
+        assert_eq!(timer.stop().unwrap().len(), 0);
+    });
+}
