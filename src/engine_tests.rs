@@ -168,7 +168,9 @@ fn a_sweep_keeps_pace_with_what_comes_in_at_every_boundary() {
             .map(|_| bench.timer.new_timeout(|_| {}, FAR).unwrap())
             .collect();
         bench.visit(boundary);
-        held.iter().for_each(|timeout| assert!(timeout.cancel()));
+        for timeout in &held {
+            assert!(timeout.cancel());
+        }
         drop(held);
         // One step after each boundary is all that a worker has time for that is always behind.
         bench.engine.sweep(&bench.inner);

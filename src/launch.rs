@@ -33,6 +33,7 @@ use crate::engine::Drive;
 use crate::error::{StartError, StopError};
 use crate::inner::Inner;
 use crate::lifecycle::{Closed, Entered};
+use crate::manual::ManualClock;
 use crate::pending::Lane;
 use crate::slab::slot::StopOutcome;
 use crate::sync::thread::{self, JoinHandle};
@@ -74,22 +75,25 @@ pub(crate) fn start(inner: &Arc<Inner>) -> Result<(), StartError> {
     match inner.lifecycle.enter_start() {
         Entered::Started => Ok(()),
         Entered::Stopped => Err(StartError::Stopped),
-        Entered::Starting => match inner.clock.manual() {
-            Some(clock) => {
-                clock.register(inner);
-                inner.lifecycle.started(inner.clock.now());
-                inner.lifecycle.set_launched();
+        Entered::Starting => {
+            let started = if let Some(clock) = inner.clock.manual() {
+                start_on_manual_clock(inner, clock);
                 Ok(())
+            } else {
+                launch(inner)
+            };
+            if inner.orphaned.load(Ordering::Acquire) {
+                end_detached(inner);
             }
-            None => {
-                let launched = launch(inner);
-                if inner.orphaned.load(Ordering::Acquire) {
-                    end_detached(inner);
-                }
-                launched
-            }
-        },
+            started
+        }
     }
+}
+
+fn start_on_manual_clock(inner: &Arc<Inner>, clock: &ManualClock) {
+    clock.register(inner);
+    inner.lifecycle.started(inner.clock.now());
+    inner.lifecycle.set_launched();
 }
 
 /// One try to start the thread, as its two sides see it.
