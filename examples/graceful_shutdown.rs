@@ -6,8 +6,8 @@
 //! not fired (`is_expired` is false) and how much was left (`remaining`). So it writes itself down.
 //!
 //! ```text
-//! cargo run --example graceful_shutdown              about three seconds
-//! cargo run --example graceful_shutdown -- --quick   under one second
+//! cargo run --example graceful_shutdown             # about three seconds
+//! cargo run --example graceful_shutdown -- --quick  # under one second
 //! ```
 
 use hashed_wheel::{HashedWheelTimer, Rejected, Timeout};

@@ -11,9 +11,9 @@
 //! clients need no thread: each one is a chain of timeouts on a timer of their own.
 //!
 //! ```text
-//! cargo run --release --example idle_connections                          about ten seconds
+//! cargo run --release --example idle_connections                       # about ten seconds
 //! cargo run --release --example idle_connections -- --connections 500
-//! cargo run --release --example idle_connections -- --quick               200, about two seconds
+//! cargo run --release --example idle_connections -- --quick            # 200, about two seconds
 //! ```
 
 use hashed_wheel::{HashedWheelTimer, Timeout, TimerHandle};

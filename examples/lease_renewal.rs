@@ -5,8 +5,8 @@
 //! is gone and the work goes to another node. One node freezes on the way, and comes back too late.
 //!
 //! ```text
-//! cargo run --example lease_renewal              about four seconds
-//! cargo run --example lease_renewal -- --quick   about one second
+//! cargo run --example lease_renewal             # about four seconds
+//! cargo run --example lease_renewal -- --quick  # about one second
 //! ```
 
 use hashed_wheel::{HashedWheelTimer, Period, Timeout};

@@ -5,8 +5,8 @@
 //! sessions are coarse and many, so a tick of 100 ms does; mail is retried with a tick of 5 ms.
 //!
 //! ```text
-//! cargo run --example module_singletons              about two seconds
-//! cargo run --example module_singletons -- --quick   a quarter of that
+//! cargo run --example module_singletons             # about two seconds
+//! cargo run --example module_singletons -- --quick  # a quarter of that
 //! ```
 
 use std::error::Error;

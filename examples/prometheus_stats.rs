@@ -4,14 +4,14 @@
 //! times. `stats()` is a snapshot of counters, so a scrape does not hold up the timer.
 //!
 //! ```text
-//! cargo run --example prometheus_stats                 three scrapes in three seconds
-//! cargo run --example prometheus_stats -- --port 9100  the same, on a port of your choice
-//! cargo run --example prometheus_stats -- --quick      three scrapes in half a second
+//! cargo run --example prometheus_stats                 # three scrapes in three seconds
+//! cargo run --example prometheus_stats -- --port 9100  # the same, on a port of your choice
+//! cargo run --example prometheus_stats -- --quick      # three scrapes in half a second
 //! ```
 
 use hashed_wheel::{HashedWheelTimer, Period, Stats, Timeout, TimerHandle};
 use std::error::Error;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -85,91 +85,108 @@ fn keep_busy(timer: &HashedWheelTimer) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One metric: its name, what Prometheus calls its type, what it means, its value.
-type Metric = (&'static str, &'static str, &'static str, String);
-
 /// The text format: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 fn render(timer: &str, stats: &Stats) -> String {
-    let counter = |name, help, value: u64| -> Metric { (name, "counter", help, value.to_string()) };
-    let gauge = |name, help, value: u64| -> Metric { (name, "gauge", help, value.to_string()) };
-    let seconds = |name, help, value: Duration| -> Metric {
-        (name, "gauge", help, format!("{:.9}", value.as_secs_f64()))
-    };
-    let metrics = [
-        counter("scheduled_total", "Timeouts accepted.", stats.scheduled),
-        counter("expired_total", "Timeouts fired.", stats.expired),
-        counter(
-            "cancelled_total",
-            "Timeouts cancelled before they were due.",
-            stats.cancelled,
-        ),
-        counter(
-            "rejected_total",
-            "Timeouts refused: limit, stopped, no thread.",
-            stats.rejected,
-        ),
-        counter(
-            "unprocessed_total",
-            "Timeouts returned or dropped by stop.",
+    // What only grows: Prometheus makes rates of it.
+    let counters = [
+        ("scheduled", "Timeouts taken.", stats.scheduled),
+        ("expired", "Timeouts fired.", stats.expired),
+        ("cancelled", "Timeouts cancelled.", stats.cancelled),
+        ("rejected", "Timeouts refused.", stats.rejected),
+        (
+            "unprocessed",
+            "Timeouts pending at stop.",
             stats.unprocessed,
         ),
-        counter("panicked_total", "Panics caught in tasks.", stats.panicked),
-        counter(
-            "periodic_runs_total",
-            "Runs of periodic tasks.",
-            stats.periodic_runs,
-        ),
-        counter(
-            "dropped_jobs_total",
-            "Jobs an executor dropped unrun.",
-            stats.dropped_jobs,
-        ),
-        counter(
-            "wakeups_total",
-            "Wake-ups of the timer thread.",
-            stats.wakeups,
-        ),
-        counter(
-            "transferred_total",
-            "Entries moved from the queue to the wheel.",
-            stats.transferred,
-        ),
-        counter(
-            "bucket_visits_total",
-            "Buckets looked into.",
-            stats.bucket_visits,
-        ),
-        counter(
-            "passed_over_total",
-            "Entries met that were not due.",
-            stats.passed_over,
-        ),
-        counter(
-            "cascaded_total",
-            "Entries moved to a lower level.",
-            stats.cascaded,
-        ),
-        gauge("pending", "Timeouts waiting.", stats.pending),
-        gauge("levels", "Levels of the wheel.", stats.levels),
-        seconds(
-            "longest_task_seconds",
-            "The longest task so far.",
-            stats.longest_task,
-        ),
-        seconds(
-            "max_lateness_seconds",
-            "The latest start of a task so far.",
-            stats.max_lateness,
-        ),
+        ("periodic_runs", "Periodic runs.", stats.periodic_runs),
+        ("panicked", "Panics caught.", stats.panicked),
+        ("dropped_jobs", "Jobs dropped unrun.", stats.dropped_jobs),
+        ("slow_tasks", "Runs longer than a tick.", stats.slow_tasks),
+        ("wakeups", "Wake-ups of the thread.", stats.wakeups),
+        ("transferred", "Entries filed.", stats.transferred),
+        ("bucket_visits", "Buckets looked into.", stats.bucket_visits),
+        ("passed_over", "Entries met too early.", stats.passed_over),
+        ("cascaded", "Entries moved down.", stats.cascaded),
+        ("swept", "Dead entries swept out.", stats.swept),
     ];
-    let mut text = String::new();
-    for (name, kind, help, value) in metrics {
-        // Writing to a `String` cannot fail.
-        let _ = writeln!(text, "# HELP hashed_wheel_{name} {help}");
-        let _ = writeln!(text, "# TYPE hashed_wheel_{name} {kind}");
-        let _ = writeln!(text, "hashed_wheel_{name}{{timer=\"{timer}\"}} {value}");
+    // What is there now.
+    let gauges = [
+        ("pending", "Timeouts waiting.", stats.pending),
+        ("queued", "Entries not filed yet.", stats.queued),
+        ("filed", "Entries in the wheel.", stats.filed),
+        ("dead", "Entries of no use.", stats.dead),
+        ("bytes", "Bytes held.", stats.bytes),
+        ("levels", "Levels of the wheel.", stats.levels),
+    ];
+    let longest = stats.longest_task.as_secs_f64();
+
+    let mut page = Page {
+        timer,
+        text: String::new(),
+    };
+    for (name, help, value) in counters {
+        page.metric(&format!("{name}_total"), "counter", help);
+        page.sample(&format!("{name}_total"), "", value);
     }
-    text
+    for (name, help, value) in gauges {
+        page.metric(name, "gauge", help);
+        page.sample(name, "", value);
+    }
+    page.metric(
+        "longest_task_seconds",
+        "gauge",
+        "The longest run of a task.",
+    );
+    page.sample("longest_task_seconds", "", longest);
+    page.lateness(stats);
+    page.text
+}
+
+struct Page<'a> {
+    timer: &'a str,
+    text: String,
+}
+
+impl Page<'_> {
+    // Writing to a `String` cannot fail.
+    fn metric(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.text, "# HELP hashed_wheel_{name} {help}");
+        let _ = writeln!(self.text, "# TYPE hashed_wheel_{name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, label: &str, value: impl Display) {
+        let timer = self.timer;
+        let _ = writeln!(
+            self.text,
+            "hashed_wheel_{name}{{timer=\"{timer}\"{label}}} {value}"
+        );
+    }
+
+    /// How late tasks begin, as a histogram. Prometheus wants the same bounds in every scrape and
+    /// counts from below; the timer's own buckets are finer.
+    fn lateness(&mut self, stats: &Stats) {
+        let name = "lateness_seconds";
+        self.metric(name, "histogram", "From a task's deadline to its start.");
+        for milliseconds in [1, 2, 5, 10, 20, 50, 100, 1000] {
+            let bound = Duration::from_millis(milliseconds);
+            let within = stats
+                .lateness
+                .buckets()
+                .filter(|(latest, _)| *latest <= bound);
+            let runs: u64 = within.map(|(_, runs)| runs).sum();
+            self.sample(
+                &format!("{name}_bucket"),
+                &format!(",le=\"{}\"", bound.as_secs_f64()),
+                runs,
+            );
+        }
+        self.sample(
+            &format!("{name}_bucket"),
+            ",le=\"+Inf\"",
+            stats.lateness.count(),
+        );
+        self.sample(&format!("{name}_count"), "", stats.lateness.count());
+    }
 }
 
 /// Answers one request. The handle stays valid when the timer is gone: it then gives the last

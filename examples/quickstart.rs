@@ -1,8 +1,8 @@
 //! The first program: schedule, fire, cancel, reset, stop, and see what happened when.
 //!
 //! ```text
-//! cargo run --release --example quickstart              about three seconds
-//! cargo run --release --example quickstart -- --quick   a third of that
+//! cargo run --release --example quickstart             # about three seconds
+//! cargo run --release --example quickstart -- --quick  # a third of that
 //! ```
 
 use hashed_wheel::{HashedWheelTimer, Timeout};
@@ -67,8 +67,26 @@ fn main() -> Result<(), Box<dyn Error>> {
     countdown(&timer, log, 3, unit)?;
     thread::sleep(unit * 6);
 
+    many(&timer, log, unit)?;
+    stop(&timer, log)?;
+
+    heading("the timer's own account");
+    let stats = timer.stats();
+    log.say(format_args!(
+        "scheduled {} = expired {} + cancelled {} + unprocessed {} + pending {}",
+        stats.scheduled, stats.expired, stats.cancelled, stats.unprocessed, stats.pending
+    ));
+    log.say(format_args!(
+        "the latest task ran {} after its deadline; the thread woke up {} times",
+        milliseconds(stats.max_lateness),
+        stats.wakeups
+    ));
+    Ok(())
+}
+
+/// A hundred thousand requests, each with a deadline of 30 s; all but three are answered.
+fn many(timer: &HashedWheelTimer, log: Log, unit: Duration) -> Result<(), Box<dyn Error>> {
     heading("many: what the wheel is made for");
-    // A hundred thousand requests, each with a deadline of 30 s; all but three are answered.
     let before = Instant::now();
     let mut deadlines = Vec::with_capacity(100_000);
     for _ in 0..100_000 {
@@ -85,9 +103,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         "cancelled {cancelled} of them in {}",
         milliseconds(before.elapsed())
     ));
-    log.say(format_args!("{} pending", timer.pending_timeouts()));
-    thread::sleep(unit * 2);
+    // The thread tidies up behind us, and then has nothing to do for half a minute.
+    thread::sleep(unit);
+    let before = timer.stats().wakeups;
+    thread::sleep(unit * 5);
+    log.say(format_args!(
+        "{} pending; the timer's thread woke up {} times in the last {}",
+        timer.pending_timeouts(),
+        timer.stats().wakeups - before,
+        seconds(unit * 5)
+    ));
+    Ok(())
+}
 
+/// What stopping gives back, and what can be done with it.
+fn stop(timer: &HashedWheelTimer, log: Log) -> Result<(), Box<dyn Error>> {
     heading("stop: what has not fired comes back, with its task inside");
     let letter = log;
     timer.new_timeout(
@@ -108,22 +138,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some((timeout, task)) = latest.and_then(|it| Some((it, it.take_task()?))) {
         task(timeout);
     }
-    match timer.new_timeout(|_| {}, unit) {
+    match timer.new_timeout(|_| {}, Duration::from_secs(1)) {
         Ok(_) => log.say("a stopped timer took a timeout?"),
         Err(rejected) => log.say(format_args!("one more timeout? refused: {rejected}")),
     }
-
-    heading("the timer's own account");
-    let stats = timer.stats();
-    log.say(format_args!(
-        "scheduled {} = expired {} + cancelled {} + unprocessed {} + pending {}",
-        stats.scheduled, stats.expired, stats.cancelled, stats.unprocessed, stats.pending
-    ));
-    log.say(format_args!(
-        "the latest task ran {} after its deadline; the thread woke up {} times",
-        milliseconds(stats.max_lateness),
-        stats.wakeups
-    ));
     Ok(())
 }
 

@@ -8,8 +8,8 @@
 //! laptop, catches up at once, and what then comes out in a burst must wait a little longer.
 //!
 //! ```text
-//! cargo run --example rate_limited_api              about six seconds
-//! cargo run --example rate_limited_api -- --quick   about one second
+//! cargo run --example rate_limited_api             # about six seconds
+//! cargo run --example rate_limited_api -- --quick  # about one second
 //! ```
 
 use hashed_wheel::{HashedWheelTimer, Job, TimerHandle};

@@ -8,8 +8,8 @@
 //! requests go to a server that is down, and are given up after the last attempt.
 //!
 //! ```text
-//! cargo run --release --example request_deadlines              five seconds of traffic
-//! cargo run --release --example request_deadlines -- --quick   one second, at a lower rate
+//! cargo run --release --example request_deadlines             # five seconds of traffic
+//! cargo run --release --example request_deadlines -- --quick  # one second, at a lower rate
 //! ```
 
 use hashed_wheel::{HashedWheelTimer, Timeout, TimerHandle};

@@ -10,8 +10,8 @@
 //! click and cancelled by a purchase. A backup runs at three in the morning.
 //!
 //! ```text
-//! cargo run --release --example simulation              100 000 visitors
-//! cargo run --release --example simulation -- --quick   a tenth of them
+//! cargo run --release --example simulation             # 100 000 visitors
+//! cargo run --release --example simulation -- --quick  # a tenth of them
 //! ```
 
 use hashed_wheel::{HashedWheelTimer, ManualClock, Period, RejectReason, Timeout, TimerHandle};

@@ -185,7 +185,7 @@ fn timer() -> HashedWheelTimer {
 
 /// The boundary that has passed, of a timer that was started before time went on.
 fn now() -> u64 {
-    let now = crate::sync::Instant::now().of_model();
+    let now = crate::sync::Instant::note();
     (now.as_nanos() / TICK.as_nanos()) as u64
 }
 

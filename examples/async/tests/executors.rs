@@ -10,14 +10,17 @@ use std::time::{Duration, Instant};
 use hashed_wheel::{HashedWheelTimer, HierarchicalWheelTimer, Job, Period, TimerHandle};
 
 /// After this time something hangs.
-const WATCHDOG: Duration = Duration::from_secs(60);
+const WATCHDOG: Duration = ms(60_000);
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
 /// Both timers with an executor.
-fn with_executor(executor: impl Fn(Job) + Clone + Send + Sync + 'static, test: impl Fn(&TimerHandle)) {
+fn with_executor(
+    executor: impl Fn(Job) + Clone + Send + Sync + 'static,
+    test: impl Fn(&TimerHandle),
+) {
     let hashed = HashedWheelTimer::builder()
         .tick_duration(ms(1))
         .executor(executor.clone())
@@ -43,8 +46,10 @@ fn load(timer: &TimerHandle) -> HashSet<ThreadId> {
         timer.new_timeout(task, ms(n % 30)).unwrap();
     }
     let (tick, ticks) = mpsc::channel();
-    let beat = move |_: &_| drop(tick.send(()));
-    let beats = timer.new_periodic(beat, ms(1), Period::FixedRate(ms(2))).unwrap();
+    let beat = move |_: &_| _ = tick.send(());
+    let beats = timer
+        .new_periodic(beat, ms(1), Period::FixedRate(ms(2)))
+        .unwrap();
     let threads: HashSet<_> = (0..1000)
         .map(|_| threads.recv_timeout(WATCHDOG).expect("it ran"))
         .collect();
@@ -54,7 +59,10 @@ fn load(timer: &TimerHandle) -> HashSet<ThreadId> {
     beats.cancel();
     eventually(|| timer.stats().panicked == 100);
     let stats = timer.stats();
-    assert_eq!((stats.expired, stats.dropped_jobs, stats.pending), (1000, 0, 0));
+    assert_eq!(
+        (stats.expired, stats.dropped_jobs, stats.pending),
+        (1000, 0, 0)
+    );
     threads
 }
 
@@ -70,7 +78,10 @@ fn eventually(condition: impl Fn() -> bool) {
 fn rayon_runs_the_tasks() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
     let pool = Arc::new(pool.unwrap());
-    let workers: HashSet<_> = pool.broadcast(|_| thread::current().id()).into_iter().collect();
+    let workers: HashSet<_> = pool
+        .broadcast(|_| thread::current().id())
+        .into_iter()
+        .collect();
     let executor = {
         let pool = Arc::clone(&pool);
         move |job: Job| pool.spawn(job)
@@ -128,20 +139,29 @@ fn what_a_full_channel_refuses_is_counted() {
     let (ran, runs) = mpsc::channel();
     for _ in 0..10 {
         let ran = ran.clone();
-        timer.new_timeout(move |_| ran.send(()).unwrap(), ms(1)).unwrap();
+        timer
+            .new_timeout(move |_| ran.send(()).unwrap(), ms(1))
+            .unwrap();
     }
     eventually(|| timer.stats().dropped_jobs == 6);
-    queue.try_iter().for_each(|job| job());
+    for job in queue.try_iter() {
+        job();
+    }
     drop(ran);
     assert_eq!(runs.iter().count(), 4);
     let stats = timer.stats();
-    assert_eq!((stats.expired, stats.dropped_jobs, stats.panicked), (10, 6, 0));
+    assert_eq!(
+        (stats.expired, stats.dropped_jobs, stats.panicked),
+        (10, 6, 0)
+    );
 }
 
 #[test]
 fn an_executor_that_panics_is_counted_and_the_timer_goes_on() {
     // tokio's runtime is gone: `spawn` on its handle panics or drops what it is given.
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     let handle = runtime.handle().clone();
     drop(runtime);
     let panics = |_: Job| panic!("on purpose: the executor");

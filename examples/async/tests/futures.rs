@@ -14,7 +14,7 @@ use hashed_wheel::{
 use smol::stream::StreamExt;
 
 /// After this time something hangs.
-const WATCHDOG: Duration = Duration::from_secs(60);
+const WATCHDOG: Duration = ms(60_000);
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -173,6 +173,9 @@ fn futures_of_a_stopped_timer_end_with_an_error(executor: Executor, timer: &Time
         })
     };
     executor.run(tasks);
-    assert!(stopper.join().unwrap().is_empty(), "futures are not returned");
+    assert!(
+        stopper.join().unwrap().is_empty(),
+        "futures are not returned"
+    );
     assert_nothing_is_left(timer);
 }

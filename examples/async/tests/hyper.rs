@@ -6,7 +6,7 @@ use async_examples::server::{endless_client, good_client, start};
 use hashed_wheel::{HashedWheelTimer, HierarchicalWheelTimer, TimerHandle};
 
 /// After this time something hangs.
-const WATCHDOG: Duration = Duration::from_secs(60);
+const WATCHDOG: Duration = ms(60_000);
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)

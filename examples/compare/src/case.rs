@@ -6,7 +6,7 @@ use crate::load::steady::{self, Steady};
 use crate::load::{Figures, array};
 use crate::measured::churn::{self, Churn};
 use crate::measured::fire::{self, Fire};
-use crate::measured::memory::{self, Held, Leftover};
+use crate::measured::memory::{self, Leftover};
 use crate::measured::rest::{self, Rest};
 
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,8 @@ pub(crate) enum Work {
     Churn(Churn),
     Fire(Fire),
     Rest(Rest),
-    Held(Held),
+    /// So many pending timeouts.
+    Held(usize),
     Leftover(Leftover),
 }
 
@@ -29,7 +30,7 @@ impl Work {
             Work::Churn(load) => churn::run(load, contestant),
             Work::Fire(load) => fire::run(load, contestant),
             Work::Rest(load) => rest::run(load, contestant),
-            Work::Held(load) => memory::held(load, contestant),
+            Work::Held(pending) => memory::held(*pending, contestant),
             Work::Leftover(load) => memory::leftover(load, contestant),
         }
     }

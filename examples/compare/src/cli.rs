@@ -14,8 +14,8 @@ Which wheel for my load? Five designs under one front, side by side.
   --out DIR       where report.html, the plots and the CSV files go
                   (default target/compare)
   --filter WORDS  only what has all of these comma-separated words in its
-                  case-and-contestant name, such as `churn` or `delay,hashed`;
-                  repeated: what matches one of them
+                  case-and-contestant name, such as `churn`, `fire/` or
+                  `delay,hashed`; repeated: what matches one of them
   --list          show the cases and who runs them, and stop
   --help          show this, and stop
 ";

@@ -1,13 +1,18 @@
 //! What the run has found, in words. Every sentence is computed from the run's figures: which it is, who
 //! is named and how much is said.
 
+#[cfg(test)]
+mod tests;
+
 use crate::contestant::Contestant::{self, Array, Classic, Hashed, Hierarchical};
 use crate::group::{Axis, Group};
-use crate::lines::{Crossing, Lead, Line, crossings, leads, lines};
+use crate::lines::{Line, Point, crossings, lines};
 use crate::load::{CPU_NS, WORK};
 use crate::plan::Plan;
 use crate::results::{Results, Summary};
+use crate::telling::{code, of, pair, range, who_leads};
 use crate::words::{factor, list, significant};
+use std::fmt::Write as _;
 
 /// What the findings are drawn from.
 #[derive(Clone, Copy, Debug)]
@@ -16,42 +21,63 @@ pub(crate) struct Findings<'a> {
     pub(crate) results: &'a Results,
 }
 
-/// A contestant, marked as a name.
-pub(crate) fn code(contestant: Contestant) -> String {
-    format!("`{}`", contestant.name())
-}
-
 impl Findings<'_> {
     /// The paragraph at the top.
     pub(crate) fn summary(&self) -> String {
         let sentences = [
             self.sweep("delay-fired"),
-            self.of_counts("delay-fired"),
-            self.growth("pending-fired"),
-            self.sweep("pending-fired"),
-            self.ends("share"),
-            self.sweep("burst"),
-            self.best_sizes("size"),
-            self.rows("churn", "wall_ns", "ns an op"),
-            self.rows("fire", CPU_NS, "ns of the timer's thread a timeout"),
+            self.brief("delay-cancelled"),
+            self.brief("pending-fired"),
+            self.growth("pending-fired", &[Hashed, Hierarchical, Array]),
+            self.brief("share"),
+            self.brief("burst"),
+            self.extremes(
+                "churn",
+                CPU_NS,
+                "an op takes all threads together",
+                "ns of CPU time",
+            ),
+            self.extremes(
+                "fire",
+                CPU_NS,
+                "a timeout takes the timer's thread",
+                "ns of CPU time",
+            ),
             self.at_rest(&["hold", "idle"]),
-            self.rows("memory", "bytes", "bytes a pending timeout"),
-            self.repeated(),
+            self.extremes("memory", "bytes", "a pending timeout takes", "bytes"),
         ];
-        let text: Vec<String> = sentences.into_iter().flatten().collect();
+        let mut text: Vec<String> = sentences.into_iter().flatten().collect();
+        if self.group("delay-fired").is_some() {
+            text.insert(
+                0,
+                "A turn is the time in which a hashed wheel comes round: tick × slots.".to_owned(),
+            );
+        }
         text.join(" ")
+    }
+
+    /// What stands under the counts of one group.
+    pub(crate) fn of_counted(&self, name: &str) -> String {
+        let sentences = [self.of_counts(name), self.repeated()];
+        sentences
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// What stands under one group.
     pub(crate) fn of_group(&self, name: &str) -> String {
         let sentences = match name {
-            "pending-fired" | "pending-cancelled" => [self.growth(name), self.sweep(name)],
+            "pending-fired" | "pending-cancelled" => {
+                [self.growth(name, &Contestant::ALL), self.sweep(name)]
+            }
             "share" => [self.ends(name), self.sweep(name)],
             "size" => [self.best_sizes(name), self.sweep(name)],
             "churn" => [self.rows(name, "wall_ns", "ns an op"), None],
             "fire" => [self.rows(name, CPU_NS, "ns a timeout"), None],
             "memory" => [self.rows(name, "bytes", "bytes a timeout"), None],
-            "leftover" => [self.rows(name, "growth", "times the memory"), None],
+            "leftover" => [self.after_churn(name), None],
             "hold" | "idle" => [self.at_rest(&[name]), None],
             _ => [self.sweep(name), None],
         };
@@ -67,24 +93,31 @@ impl Findings<'_> {
     fn lines(&self, name: &str, figure: &str) -> Option<(Vec<Line>, Axis)> {
         let (group, axis) = self.group(name)?;
         let lines = lines(self.plan, self.results, group, figure);
-        lines.iter().any(|line| line.points.len() > 1).then_some((lines, axis))
+        lines
+            .iter()
+            .any(|line| line.points.len() > 1)
+            .then_some((lines, axis))
+    }
+
+    /// Who costs least where.
+    fn brief(&self, name: &str) -> Option<String> {
+        let (group, _) = self.group(name)?;
+        let (mut lines, axis) = self.lines(name, CPU_NS)?;
+        lines.retain(|line| line.contestant != Array);
+        (lines.len() > 1).then(|| format!("{}, {}.", group.when, who_leads(&lines, axis)))
     }
 
     /// Who costs least where, and how the two wheels of the crate stand to each other and to the literal one.
     fn sweep(&self, name: &str) -> Option<String> {
-        let (group, _) = self.group(name)?;
+        let mut text = self.brief(name)?;
+        text.truncate(text.len() - 1);
         let (lines, axis) = self.lines(name, CPU_NS)?;
-        let timers = lines.iter().filter(|line| line.contestant != Array).count();
-        let mut text = if timers > 1 {
-            format!("{}: {}", group.title, who_leads(&lines, axis))
-        } else {
-            return None;
-        };
         if let (Some(hashed), Some(hierarchical)) = (of(&lines, Hashed), of(&lines, Hierarchical)) {
-            text += &format!("; {}", pair(hashed, hierarchical, axis));
+            let _ = write!(text, "; {}", pair(hashed, hierarchical, axis));
         }
         if let (Some(hashed), Some(classic)) = (of(&lines, Hashed), of(&lines, Classic)) {
-            text += &format!("; {} costs {}", code(Classic), range(classic, hashed, axis));
+            let told = range(classic, hashed, axis);
+            let _ = write!(text, "; {} costs {told}", code(Classic));
         }
         Some(text + ".")
     }
@@ -104,7 +137,12 @@ impl Findings<'_> {
         let turn = crossings(hashed, hierarchical);
         let crossing = turn.iter().find(|it| it.after == Hierarchical);
         let where_to = crossing.map_or_else(
-            || format!("never passes over clearly more entries than {} moves", code(Hierarchical)),
+            || {
+                format!(
+                    "never passes over clearly more entries than {} moves",
+                    code(Hierarchical)
+                )
+            },
             |it| {
                 format!(
                     "passes over more entries than {} moves from about {} on",
@@ -117,8 +155,9 @@ impl Findings<'_> {
     }
 
     /// How the cost grows from the left to the right.
-    fn growth(&self, name: &str) -> Option<String> {
-        let (lines, axis) = self.lines(name, CPU_NS)?;
+    fn growth(&self, name: &str, of: &[Contestant]) -> Option<String> {
+        let (mut lines, axis) = self.lines(name, CPU_NS)?;
+        lines.retain(|line| of.contains(&line.contestant));
         // Below that, most of the time goes to boundaries, not to timeouts.
         let grown = lines.iter().filter_map(|line| {
             let (from, to) = (line.at(1000.0)?.median, line.last().y.median);
@@ -145,7 +184,7 @@ impl Findings<'_> {
     /// The cheapest and the dearest at both ends.
     fn ends(&self, name: &str) -> Option<String> {
         let (lines, axis) = self.lines(name, CPU_NS)?;
-        let told = |point: fn(&Line) -> crate::lines::Point| {
+        let told = |point: fn(&Line) -> Point| {
             let order = |a: &&Line, b: &&Line| point(a).y.median.total_cmp(&point(b).y.median);
             let least = lines.iter().min_by(order)?;
             let most = lines.iter().max_by(order)?;
@@ -167,11 +206,9 @@ impl Findings<'_> {
         let (lines, axis) = self.lines(name, CPU_NS)?;
         let best = |contestant| {
             let line = of(&lines, contestant)?;
-            let order = |a: &&crate::lines::Point, b: &&crate::lines::Point| {
-                a.y.median.total_cmp(&b.y.median)
-            };
+            let order = |a: &&Point, b: &&Point| a.y.median.total_cmp(&b.y.median);
             let least = line.points.iter().min_by(order)?;
-            let near = |point: &&crate::lines::Point| point.y.median <= 1.1 * least.y.median;
+            let near = |point: &&Point| point.y.median <= 1.1 * least.y.median;
             let good: Vec<_> = line.points.iter().filter(near).collect();
             Some(format!(
                 "{} does best with {} ({} ns), and is within a tenth of that from {} to {}",
@@ -182,7 +219,10 @@ impl Findings<'_> {
                 axis.place(good.last()?.x)
             ))
         };
-        let told: Vec<String> = [Hashed, Hierarchical].into_iter().filter_map(best).collect();
+        let told: Vec<String> = [Hashed, Hierarchical]
+            .into_iter()
+            .filter_map(best)
+            .collect();
         (!told.is_empty()).then(|| format!("With a mean delay of 8192 ticks, {}.", told.join("; ")))
     }
 
@@ -205,6 +245,32 @@ impl Findings<'_> {
         (!rows.is_empty()).then(|| format!("{}, {unit}: {}.", group.title, rows.join("; ")))
     }
 
+    /// The cheapest and the dearest in each row.
+    fn extremes(&self, name: &str, figure: &str, what: &str, unit: &str) -> Option<String> {
+        let (group, _) = self.group(name)?;
+        let rows = self.plan.of(name).filter_map(|(number, case)| {
+            let all = Contestant::TIMERS.into_iter();
+            let all = all.filter_map(|it| Some((it, self.results.get(number, it, figure)?.median)));
+            let order = |a: &(Contestant, f64), b: &(Contestant, f64)| a.1.total_cmp(&b.1);
+            let (least, most) = (all.clone().min_by(order)?, all.max_by(order)?);
+            Some(format!(
+                "{} ({}) to {} {unit} ({}) with {}",
+                significant(least.1),
+                code(least.0),
+                significant(most.1),
+                code(most.0),
+                case.label
+            ))
+        });
+        let rows: Vec<String> = rows.collect();
+        (!rows.is_empty()).then(|| format!("{}: {what} {}.", group.when, list(&rows)))
+    }
+
+    fn after_churn(&self, name: &str) -> Option<String> {
+        let what = "after ten times the churn resident memory is";
+        self.extremes(name, "growth", what, "times what it was after once")
+    }
+
     /// Who wakes while nothing is due.
     fn at_rest(&self, names: &[&str]) -> Option<String> {
         let mut quiet = Vec::new();
@@ -212,7 +278,8 @@ impl Findings<'_> {
         for contestant in Contestant::TIMERS {
             let of = |figure: &str| {
                 let cases = names.iter().flat_map(|name| self.plan.of(name));
-                let found = cases.filter_map(|(number, _)| self.results.get(number, contestant, figure));
+                let found =
+                    cases.filter_map(|(number, _)| self.results.get(number, contestant, figure));
                 found.map(|y| y.median).max_by(f64::total_cmp)
             };
             let (Some(wakeups), Some(percent)) = (of("wakeups_per_s"), of("cpu_percent")) else {
@@ -234,7 +301,11 @@ impl Findings<'_> {
             (true, true) => return None,
             (false, true) => format!("{} {verb} throughout", list(&quiet)),
             (true, false) => format!("awake: {}", waking.join("; ")),
-            (false, false) => format!("{} {verb} throughout; awake: {}", list(&quiet), waking.join("; ")),
+            (false, false) => format!(
+                "{} {verb} throughout; awake: {}",
+                list(&quiet),
+                waking.join("; ")
+            ),
         };
         Some(format!("While nothing is due, {text}."))
     }
@@ -249,83 +320,4 @@ impl Findings<'_> {
             (false, _) => Some("COUNTS DIFFERED between runs: they should not.".to_owned()),
         }
     }
-}
-
-fn of(lines: &[Line], contestant: Contestant) -> Option<&Line> {
-    lines.iter().find(|line| line.contestant == contestant)
-}
-
-/// "`hashed` costs least up to about 30 turns, `heap` beyond".
-fn who_leads(lines: &[Line], axis: Axis) -> String {
-    let leads = leads(lines);
-    let (Some(first), Some(last)) = (leads.first(), leads.last()) else {
-        return String::new();
-    };
-    if leads.len() == 1 {
-        return format!(
-            "{} costs least, or as little as any, from {} to {}",
-            code(first.who),
-            axis.place(first.from),
-            axis.in_words(last.to)
-        );
-    }
-    let mut parts: Vec<String> = Vec::new();
-    for pair in leads.windows(2) {
-        let verb = if parts.is_empty() { " costs least" } else { "" };
-        let end = axis.in_words(change(lines, &pair[0], &pair[1]));
-        parts.push(format!("{}{verb} up to about {end}", code(pair[0].who)));
-    }
-    parts.push(format!("{} beyond", code(last.who)));
-    list(&parts)
-}
-
-/// Where the lead changes.
-fn change(lines: &[Line], left: &Lead, right: &Lead) -> f64 {
-    let between = (left.to * right.from).sqrt();
-    let (Some(one), Some(other)) = (of(lines, left.who), of(lines, right.who)) else {
-        return between;
-    };
-    let inside = |it: &&Crossing| it.after == right.who && it.between.1 >= right.from;
-    let crossings = crossings(one, other);
-    let crossing = crossings.iter().find(inside);
-    crossing.map_or(between, |it| it.at.clamp(left.to, right.from))
-}
-
-/// How two lines stand to each other.
-fn pair(one: &Line, other: &Line, axis: Axis) -> String {
-    let found = crossings(one, other);
-    if found.is_empty() {
-        return format!("{} costs {}", code(other.contestant), range(other, one, axis));
-    }
-    let told: Vec<String> = found.iter().map(|it| crossing(it, axis)).collect();
-    list(&told)
-}
-
-pub(crate) fn crossing(it: &Crossing, axis: Axis) -> String {
-    format!(
-        "{} falls below {} at about {} (in doubt between {} and {})",
-        code(it.after),
-        code(it.before),
-        axis.in_words(it.at),
-        axis.place(it.between.0),
-        axis.place(it.between.1)
-    )
-}
-
-/// One line as a multiple of another.
-pub(crate) fn range(line: &Line, base: &Line, axis: Axis) -> String {
-    let both = line.points.iter().zip(&base.points);
-    let ratios: Vec<(f64, f64)> = both.map(|(a, b)| (a.y.median / b.y.median, a.x)).collect();
-    let order = |a: &&(f64, f64), b: &&(f64, f64)| a.0.total_cmp(&b.0);
-    let (Some(least), Some(most)) = (ratios.iter().min_by(order), ratios.iter().max_by(order)) else {
-        return String::new();
-    };
-    format!(
-        "{} ({}) to {} ({}) of {}",
-        factor(least.0),
-        axis.in_words(least.1),
-        factor(most.0),
-        axis.in_words(most.1),
-        code(base.contestant)
-    )
 }

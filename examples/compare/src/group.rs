@@ -42,7 +42,8 @@ impl Axis {
         match self {
             Axis::Turns => words::turns(x),
             Axis::OneFires => words::cancelled_share(x),
-            Axis::Pending | Axis::AtOnce | Axis::Size => words::count(x),
+            Axis::Pending => words::count(x),
+            Axis::AtOnce | Axis::Size => words::size(x),
         }
     }
 
@@ -50,7 +51,7 @@ impl Axis {
     pub(crate) fn in_words(self, x: f64) -> String {
         let place = self.place(x);
         match self {
-            Axis::Turns if x == 1.0 => "1 turn".to_owned(),
+            Axis::Turns if (x - 1.0).abs() < 1e-9 => "1 turn".to_owned(),
             Axis::Turns if x < 1.0 => format!("{place} of a turn"),
             Axis::Turns => format!("{place} turns"),
             Axis::Pending => format!("{place} pending"),
@@ -75,6 +76,8 @@ pub(crate) struct Figure {
 pub(crate) struct Group {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
+    /// The beginning of a sentence about it.
+    pub(crate) when: &'static str,
     /// What the load is.
     pub(crate) about: String,
     pub(crate) part: Part,

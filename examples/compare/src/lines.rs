@@ -114,37 +114,49 @@ pub(crate) struct Lead {
     pub(crate) who: Contestant,
 }
 
-/// Who costs least where: a lead lasts until another is clearly below.
+/// Who costs least where. A lead lasts until another is clearly below, and where several could lead, the
+/// one does that can do so longest: so what is in doubt does not look like a change.
 pub(crate) fn leads(lines: &[Line]) -> Vec<Lead> {
     let timers: Vec<&Line> = lines
         .iter()
         .filter(|line| line.contestant != Contestant::Array)
         .collect();
-    let Some(longest) = timers.iter().map(|line| line.points.len()).min() else {
-        return Vec::new();
-    };
-    let mut found: Vec<Lead> = Vec::new();
-    for place in 0..longest {
-        let y = |line: &&&Line| line.points[place].y;
-        let Some(least) = timers
-            .iter()
-            .min_by(|a, b| y(a).median.total_cmp(&y(b).median))
-        else {
-            continue;
+    let places = timers.iter().map(|line| line.points.len()).min();
+    let places = places.unwrap_or(0);
+    // How far a contestant can lead from a place on: behind its last place.
+    let reach = |line: &Line, from: usize| {
+        let is_beaten = |place: &usize| {
+            let y = line.points[*place].y;
+            timers
+                .iter()
+                .any(|other| other.points[*place].y.is_clearly_below(&y))
         };
-        let x = least.points[place].x;
-        if let Some(lead) = found.last_mut() {
-            let leader = timers.iter().find(|line| line.contestant == lead.who);
-            if leader.is_some_and(|leader| !y(&least).is_clearly_below(&y(&leader))) {
-                lead.to = x;
-                continue;
-            }
-        }
+        (from..places).find(is_beaten).unwrap_or(places)
+    };
+    let mut found = Vec::new();
+    let mut from = 0;
+    while from < places {
+        let sum = |line: &Line| -> f64 {
+            let points = &line.points[from..reach(line, from)];
+            points
+                .iter()
+                .map(|point| point.y.median.max(1e-6).ln())
+                .sum()
+        };
+        let Some(leader) = timers.iter().max_by(|a, b| {
+            let by_reach = reach(a, from).cmp(&reach(b, from));
+            by_reach.then_with(|| sum(b).total_cmp(&sum(a)))
+        }) else {
+            break;
+        };
+        // The cheapest of all is beaten by nobody.
+        let to = reach(leader, from).max(from + 1);
         found.push(Lead {
-            from: x,
-            to: x,
-            who: least.contestant,
+            from: leader.points[from].x,
+            to: leader.points[to - 1].x,
+            who: leader.contestant,
         });
+        from = to;
     }
     found
 }
@@ -194,5 +206,14 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].who, found[0].to), (Contestant::Hashed, 10.0));
         assert_eq!((found[1].who, found[1].from), (Contestant::Heap, 100.0));
+    }
+
+    #[test]
+    fn who_leads_longest_leads_where_it_is_in_doubt() {
+        let steady = line(Contestant::Hashed, &[1.0, 1.0, 1.0]);
+        let lucky = line(Contestant::Heap, &[0.99, 2.0, 2.0]);
+        let found = leads(&[lucky, steady]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].who, Contestant::Hashed);
     }
 }

@@ -18,7 +18,11 @@ impl Machine {
     pub(crate) fn look() -> Machine {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let separator = if arguments.is_empty() { "" } else { " -- " };
-        let build = if cfg!(debug_assertions) { "" } else { " --release" };
+        let build = if cfg!(debug_assertions) {
+            ""
+        } else {
+            " --release"
+        };
         let kernel = format!("{} {}", read("ostype"), read("osrelease"));
         Machine {
             processor: processor(),
@@ -49,8 +53,10 @@ pub(crate) fn busy() -> Option<f64> {
 }
 
 fn read(name: &str) -> String {
-    fs::read_to_string(format!("/proc/sys/kernel/{name}"))
-        .map_or_else(|_| std::env::consts::OS.to_owned(), |it| it.trim().to_owned())
+    fs::read_to_string(format!("/proc/sys/kernel/{name}")).map_or_else(
+        |_| std::env::consts::OS.to_owned(),
+        |it| it.trim().to_owned(),
+    )
 }
 
 fn processor() -> String {

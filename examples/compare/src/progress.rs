@@ -25,9 +25,8 @@ impl Progress {
     pub(crate) fn new(plan: &Plan, rounds: usize) -> Progress {
         let all = plan.cases.iter().map(|case| case.runs).sum();
         let bar = std::io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template(
-                "{elapsed_precise} [{bar:30}] {pos}/{len} {wide_msg}",
-            );
+            let style =
+                ProgressStyle::with_template("{elapsed_precise} [{bar:30}] {pos}/{len} {wide_msg}");
             let bar = ProgressBar::new(all as u64);
             bar.set_style(style.expect("the template is valid").progress_chars("=> "));
             bar.enable_steady_tick(Duration::from_millis(200));

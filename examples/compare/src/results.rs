@@ -40,16 +40,19 @@ impl Summary {
         })
     }
 
-    /// Whether this is less than `other` beyond doubt: by more than 3 %, and with quartiles that do not
+    /// Whether this is less than `other` beyond doubt: by more than 5 %, and with quartiles that do not
     /// overlap.
     pub(crate) fn is_clearly_below(&self, other: &Summary) -> bool {
-        self.median < 0.97 * other.median && self.high < other.low
+        self.median < 0.95 * other.median && self.high < other.low
     }
 }
 
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let place = share * sorted.len().checked_sub(1)? as f64;
-    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    let (below, above) = (
+        sorted[place.floor() as usize],
+        sorted[place.ceil() as usize],
+    );
     Some(below + (above - below) * place.fract())
 }
 
@@ -83,7 +86,10 @@ impl Results {
         };
         let counted = self.values.iter().filter(|(key, _)| on_manual_clock(key));
         let twice: Vec<_> = counted.filter(|(_, values)| values.len() > 1).collect();
-        #[expect(clippy::float_cmp, reason = "the same computation from the same integers")]
+        #[expect(
+            clippy::float_cmp,
+            reason = "the same computation from the same integers"
+        )]
         let same = twice
             .iter()
             .all(|(_, values)| values.windows(2).all(|pair| pair[0] == pair[1]));

@@ -43,7 +43,9 @@ impl Sheet {
         };
         let columns: Vec<Contestant> = Contestant::ALL.into_iter().filter(took_part).collect();
         let rows = plan.of(group.name).map(|(number, case)| {
-            let label = group.axis().map_or_else(|| case.label.clone(), |axis| axis.place(case.x));
+            let label = group
+                .axis()
+                .map_or_else(|| case.label.clone(), |axis| axis.place(case.x));
             let of = |contestant: &Contestant| results.get(number, *contestant, figure);
             (label, columns.iter().map(of).collect())
         });
@@ -56,13 +58,30 @@ impl Sheet {
         (!sheet.columns.is_empty()).then_some(sheet)
     }
 
+    /// Without the contestants that have nothing to show but zeros; `None` if that is all of them.
+    pub(crate) fn without_zeros(mut self) -> Option<Sheet> {
+        for column in (0..self.columns.len()).rev() {
+            let cells = self.rows.iter().filter_map(|(_, row)| row[column]);
+            if cells.into_iter().all(|y| y.most == 0.0) {
+                self.columns.remove(column);
+                for (_, row) in &mut self.rows {
+                    row.remove(column);
+                }
+            }
+        }
+        (!self.columns.is_empty()).then_some(self)
+    }
+
     /// For a terminal.
     pub(crate) fn text(&self) -> String {
         let mut cells = vec![vec![self.head.to_owned()]];
         cells[0].extend(self.columns.iter().map(|it| it.name().to_owned()));
         for (label, row) in &self.rows {
             let mut line = vec![label.clone()];
-            line.extend(row.iter().map(|cell| cell.map_or("–".to_owned(), |y| short_text(&y))));
+            line.extend(
+                row.iter()
+                    .map(|cell| cell.map_or("–".to_owned(), |y| short_text(&y))),
+            );
             cells.push(line);
         }
         let width = |column: usize| {

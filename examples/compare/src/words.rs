@@ -13,7 +13,11 @@ pub(crate) fn count(value: f64) -> String {
 /// Three significant digits, without an exponent; thousands apart.
 pub(crate) fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
-        return if value == 0.0 { "0".into() } else { "–".into() };
+        return if value == 0.0 {
+            "0".into()
+        } else {
+            "–".into()
+        };
     }
     let digits = value.abs().log10().floor() as i32;
     let step = 10_f64.powi(digits - 2);
@@ -29,6 +33,14 @@ pub(crate) fn significant(value: f64) -> String {
     text
 }
 
+/// A power of two to the last digit, others roughly.
+pub(crate) fn size(value: f64) -> String {
+    if value >= 1.0 && value.log2().fract() == 0.0 {
+        return thousands(value as i64);
+    }
+    significant(value)
+}
+
 /// 12 345, with spaces that do not break.
 fn thousands(value: i64) -> String {
     let digits = value.abs().to_string();
@@ -39,7 +51,11 @@ fn thousands(value: i64) -> String {
         }
         text.push(digit);
     }
-    if value < 0 { format!("−{text}") } else { text }
+    if value < 0 {
+        format!("−{text}")
+    } else {
+        text
+    }
 }
 
 /// Turns of the wheel: 1/100, 0.3, 10 000.
@@ -54,8 +70,12 @@ pub(crate) fn turns(value: f64) -> String {
 /// The share that is cancelled if one in `value` fires: 0 %, 90 %, 99.9 %.
 pub(crate) fn cancelled_share(value: f64) -> String {
     let percent = 100.0 * (1.0 - 1.0 / value);
-    let text = format!("{percent:.2}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
+    // As many places as the share that fires needs to be told from none.
+    let places = (value.log10().floor() as usize).min(3);
+    let mut text = format!("{percent:.places$}");
+    if text.contains('.') {
+        text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
+    }
     format!("{text} %")
 }
 
@@ -84,7 +104,7 @@ pub(crate) fn factor(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{cancelled_share, count, factor, list, significant, turns};
+    use super::{cancelled_share, count, factor, list, significant, size, turns};
 
     #[test]
     fn numbers_are_short_and_plain() {
@@ -108,7 +128,11 @@ mod tests {
         assert_eq!(turns(0.0316), "1/32");
         assert_eq!(turns(10_000.0), "10\u{a0}000");
         assert_eq!(cancelled_share(1.0), "0 %");
+        assert_eq!(cancelled_share(10.0), "90 %");
+        assert_eq!(cancelled_share(16.7), "94 %");
         assert_eq!(cancelled_share(1000.0), "99.9 %");
+        assert_eq!(size(4096.0), "4\u{a0}096");
+        assert_eq!(size(1163.2), "1\u{a0}160");
         assert_eq!(factor(1.254), "×1.25");
         assert_eq!(factor(12.3), "×12");
     }

@@ -83,8 +83,9 @@ impl Target for Recorder {
 pub(crate) fn run(load: &Steady) -> Figures {
     let mut source = Source::new(load, Recorder::default());
     source.fill();
+    source.flow(load.warm_up());
     let filled = source.target.operations.len();
-    source.flow();
+    source.flow(load.events);
     let Recorder {
         operations, lives, ..
     } = source.target;

@@ -66,7 +66,7 @@ impl Meter {
         ];
         let each = |count: u64| count as f64 / ended.max(1) as f64;
         let counted = COUNTS.into_iter().zip(counts.map(each));
-        let timed = [(CPU_NS, cpu.as_nanos() as f64 / ended.max(1) as f64)];
-        timed.into_iter().chain(counted).collect()
+        let cpu = (CPU_NS, cpu.as_nanos() as f64 / ended.max(1) as f64);
+        std::iter::once(cpu).chain(counted).collect()
     }
 }

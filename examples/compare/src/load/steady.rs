@@ -1,8 +1,9 @@
 //! The steady load: so many timeouts pending at any time, as many coming as going.
 //!
 //! Delays are spread evenly from nothing to twice their mean. A share of the timeouts is cancelled, each
-//! at a random moment of its life; the others fire. The timer is filled with what would be pending if this
-//! had gone on for ever, and then a stretch of time is measured.
+//! at a random moment of its life; the others fire. The timer is filled with what would be there if this had
+//! gone on for ever, what was cancelled and is not yet due included; then it goes on for a while, and then a
+//! stretch of time is measured.
 
 use super::{Figures, Meter};
 use crate::contestant::{Contestant, Sizes, TICK, Timer};
@@ -25,6 +26,13 @@ pub(crate) struct Steady {
     pub(crate) sizes: Sizes,
 }
 
+impl Steady {
+    /// How many timeouts come and go before it is measured.
+    pub(crate) fn warm_up(&self) -> usize {
+        self.events / 4
+    }
+}
+
 /// What a load is put on.
 pub(crate) trait Target {
     type Handle;
@@ -41,8 +49,9 @@ pub(crate) fn run(load: &Steady, contestant: Contestant) -> Figures {
     timer.handle.start().expect("a new timer starts");
     let mut source = Source::new(load, OnTimer { clock, timer });
     source.fill();
+    source.flow(load.warm_up());
     let before = Meter::read(&source.target.timer);
-    source.flow();
+    source.flow(load.events);
     Meter::since(&source.target.timer, &before)
 }
 
@@ -142,10 +151,11 @@ impl<T: Target> Source<T> {
         }
     }
 
-    /// Schedules what would be pending now: of all that began at some moment of the past, what is not
-    /// over yet.
+    /// Schedules what would be there now: of all that began at some moment of the past, what is not over
+    /// yet; and what was cancelled, but whose entry is still in the wheel because it is not due.
     pub(crate) fn fill(&mut self) {
         let mut pending = 0;
+        let mut dead = Vec::new();
         while pending < self.load.pending {
             let age = self.random.below(self.longest());
             let drawn = self.draw();
@@ -155,16 +165,23 @@ impl<T: Target> Source<T> {
                     cancelled_after: drawn.cancelled_after.map(|after| after - age),
                 });
                 pending += 1;
+            } else if drawn.delay > age {
+                let delay = Duration::from_nanos(drawn.delay - age);
+                dead.push(self.target.schedule(delay));
             }
         }
+        // What is cancelled before it is in the wheel would never get there.
         self.pass();
+        for handle in dead {
+            self.target.cancel(handle);
+        }
     }
 
-    /// The stretch that is measured.
-    pub(crate) fn flow(&mut self) {
+    /// A stretch of time in which so many come.
+    pub(crate) fn flow(&mut self, events: usize) {
         let mut came = 0;
         let mut due = 0.0;
-        while came < self.load.events {
+        while came < events {
             due += self.arrivals;
             while (came as f64) < due {
                 let drawn = self.draw();
@@ -230,7 +247,7 @@ mod tests {
             timer.handle.start().unwrap();
             let mut source = super::Source::new(&load(cancelled), super::OnTimer { clock, timer });
             source.fill();
-            source.flow();
+            source.flow(5_000);
             let pending = source.target.timer.handle.pending_timeouts();
             assert!((4_500..5_500).contains(&pending), "{pending}");
         }

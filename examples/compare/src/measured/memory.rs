@@ -10,11 +10,6 @@ use std::thread;
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
-    pub(crate) pending: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Leftover {
     pub(crate) flight: usize,
     pub(crate) ops: usize,
@@ -23,12 +18,12 @@ pub(crate) struct Leftover {
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Resident bytes per pending timeout whose task captures 24 bytes. Tick 10 ms, 4096 slots.
-pub(crate) fn held(load: &Held, contestant: Contestant) -> Figures {
+pub(crate) fn held(pending: usize, contestant: Contestant) -> Figures {
     let timer = Timer::real(contestant, churn::TICK, Sizes::slots(4096));
     timer.handle.start().expect("a new timer starts");
     let mut random = Random::new(1);
     let before = resident();
-    for number in 0..load.pending as u64 {
+    for number in 0..pending as u64 {
         let captured = [number; 3];
         let delay = HOUR + Duration::from_nanos(random.below(HOUR.as_nanos() as u64));
         let task = move |_: &Timeout| {
@@ -37,9 +32,9 @@ pub(crate) fn held(load: &Held, contestant: Contestant) -> Figures {
         let scheduled = timer.handle.new_timeout(task, delay);
         drop(scheduled.expect("a running timer takes a timeout"));
     }
-    settle(load.pending);
+    settle(pending);
     let bytes = resident().saturating_sub(before);
-    vec![("bytes", bytes as f64 / load.pending as f64)]
+    vec![("bytes", bytes as f64 / pending as f64)]
 }
 
 /// Resident memory after a churn, and how much more it is after ten times as much.

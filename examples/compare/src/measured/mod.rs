@@ -23,8 +23,7 @@ fn tasks_run() -> u64 {
 #[inline]
 fn schedule(timer: &Timer, delay: Duration) -> Timeout {
     let run = &RUN;
-    let task =
-        move |_: &Timeout| run.store(run.load(Ordering::Relaxed) + 1, Ordering::Release);
+    let task = move |_: &Timeout| run.store(run.load(Ordering::Relaxed) + 1, Ordering::Release);
     let scheduled = timer.handle.new_timeout(task, delay);
     scheduled.expect("a running timer takes a timeout")
 }

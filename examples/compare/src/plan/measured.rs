@@ -6,7 +6,7 @@ use crate::group::{Figure, Group, Part};
 use crate::load::CPU_NS;
 use crate::measured::churn::Churn;
 use crate::measured::fire::Fire;
-use crate::measured::memory::{Held, Leftover};
+use crate::measured::memory::Leftover;
 use crate::measured::rest::Rest;
 use crate::words::count;
 use std::time::Duration;
@@ -28,6 +28,7 @@ fn group(
     plan.groups.push(Group {
         name,
         title,
+        when: title,
         about,
         part: Part::Measured,
         figures,
@@ -120,9 +121,10 @@ fn rest(plan: &mut Plan, extent: Extent) {
         },
     ];
     let many = extent.pick(100_000, 1_000_000);
-    let watch = extent.pick(ms(250), ms(5_000));
+    let watch_ms = extent.pick(200, 5_000);
+    let watch = ms(watch_ms);
     let about = format!(
-        "{} timeouts due in 1 to 24 h, watched for {watch:?}; 512 slots, 20 buckets a level.",
+        "{} timeouts due in 1 to 24 h, watched for {watch_ms} ms; 512 slots, 20 buckets a level.",
         count(many as f64)
     );
     group(plan, "hold", "Hold", FIGURES, about);
@@ -135,7 +137,7 @@ fn rest(plan: &mut Plan, extent: Extent) {
         });
         plan.add("hold", tick as f64, format!("tick {tick} ms"), 3, work);
     }
-    let about = format!("No timeout, or one due in hours, watched for {watch:?}; tick 1 ms.");
+    let about = format!("No timeout, or one due in hours, watched for {watch_ms} ms; tick 1 ms.");
     group(plan, "idle", "Idle", FIGURES, about);
     let numbers: &[usize] = extent.pick(&[1], &[0, 1]);
     for &pending in numbers {
@@ -144,7 +146,13 @@ fn rest(plan: &mut Plan, extent: Extent) {
             tick: ms(1),
             watch,
         });
-        plan.add("idle", pending as f64, format!("{pending} pending"), 3, work);
+        plan.add(
+            "idle",
+            pending as f64,
+            format!("{pending} pending"),
+            3,
+            work,
+        );
     }
 }
 
@@ -164,10 +172,11 @@ fn memory(plan: &mut Plan, extent: Extent) {
         },
     ];
     let pending = extent.pick(200_000, 1_000_000);
-    let about = "The task captures 24 bytes; tick 10 ms, 4096 slots, 20 buckets a level.".to_owned();
+    let about =
+        "The task captures 24 bytes; tick 10 ms, 4096 slots, 20 buckets a level.".to_owned();
     group(plan, "memory", "Memory", HELD, about);
     let label = format!("{} pending", count(pending as f64));
-    let work = Work::Held(Held { pending });
+    let work = Work::Held(pending);
     plan.add("memory", 0.0, label, extent.pick(1, 3), work);
     let (flight, ops) = extent.pick((10_000, 100_000), (100_000, 5_000_000));
     let about = format!(

@@ -28,10 +28,17 @@ fn runs(extent: Extent) -> usize {
     extent.pick(3, 5)
 }
 
-fn group(plan: &mut Plan, name: &'static str, title: &'static str, axis: Axis, about: String) {
+fn group(
+    plan: &mut Plan,
+    name: &'static str,
+    [title, when]: [&'static str; 2],
+    axis: Axis,
+    about: String,
+) {
     plan.groups.push(Group {
         name,
         title,
+        when,
         about,
         part: Part::Swept(axis),
         figures: PER_TIMEOUT,
@@ -42,10 +49,15 @@ fn group(plan: &mut Plan, name: &'static str, title: &'static str, axis: Axis, a
 fn delay(plan: &mut Plan, extent: Extent) {
     let pending = extent.pick(10_000, 100_000);
     let forms = [
-        ("delay-fired", "Delay, all fire", 0.0, "all of which fire"),
+        (
+            "delay-fired",
+            ["Delay, all fire", "Where all fire"],
+            0.0,
+            "all of which fire",
+        ),
         (
             "delay-cancelled",
-            "Delay, all are cancelled",
+            ["Delay, all are cancelled", "Where all are cancelled"],
             1.0,
             "all of which are cancelled, each at a random moment of its life",
         ),
@@ -60,7 +72,7 @@ fn delay(plan: &mut Plan, extent: Extent) {
             let turns = 10_f64.powf(f64::from(half) / 2.0);
             let delay = turns * SLOTS;
             // So that a wheel that comes by at every tick does so some million times at most.
-            let lives = (extent.pick(1.3e6, 5.2e6) / delay).min(4.0);
+            let lives = (extent.pick(0.8e6, 5.2e6) / delay).min(4.0);
             let work = Work::Steady(Steady {
                 pending,
                 delay,
@@ -78,20 +90,27 @@ fn pending(plan: &mut Plan, extent: Extent) {
     let forms = [
         (
             "pending-fired",
-            "Number pending, all fire",
+            [
+                "Number pending, all fire",
+                "By the number pending, all fired",
+            ],
             0.0,
             "All timeouts fire.",
         ),
         (
             "pending-cancelled",
-            "Number pending, all are cancelled",
+            [
+                "Number pending, all are cancelled",
+                "By the number pending, all cancelled",
+            ],
             1.0,
             "All timeouts are cancelled, each at a random moment of its life.",
         ),
     ];
     for (name, title, cancelled, how) in forms {
-        let about =
-            format!("{how} The mean delay is one turn of the hashed wheel: 512 ticks. The number pending varies.");
+        let about = format!(
+            "{how} The mean delay is one turn of the hashed wheel: 512 ticks. The number pending varies."
+        );
         group(plan, name, title, Axis::Pending, about);
         for exponent in 2..=extent.pick(5, 7) {
             let pending = 10_usize.pow(exponent);
@@ -121,7 +140,7 @@ fn share(plan: &mut Plan, extent: Extent) {
     group(
         plan,
         "share",
-        "Share cancelled before due",
+        ["Share cancelled before due", "By the share cancelled"],
         Axis::OneFires,
         about,
     );
@@ -141,15 +160,21 @@ fn share(plan: &mut Plan, extent: Extent) {
 
 /// From one at a boundary to all of them.
 fn burst(plan: &mut Plan, extent: Extent) {
-    let (bits, slots) = extent.pick((16, 512), (20, 8192));
+    let (bits, slots) = extent.pick((14, 128), (20, 8192));
     let timeouts = 1_usize << bits;
     let turns = timeouts / slots;
     let about = format!(
         "{} timeouts are scheduled at once and fall due over {turns} turns of a hashed wheel of {slots} slots. The number varies that share a boundary.",
         count(timeouts as f64)
     );
-    group(plan, "burst", "Due at one boundary", Axis::AtOnce, about);
-    for bit in (0..=bits).step_by(extent.pick(4, 2)) {
+    group(
+        plan,
+        "burst",
+        ["Due at one boundary", "By the number due at one boundary"],
+        Axis::AtOnce,
+        about,
+    );
+    for bit in (0..=bits).step_by(2) {
         let work = Work::Burst(Burst {
             timeouts,
             at_once: 1 << bit,
@@ -169,12 +194,18 @@ fn burst(plan: &mut Plan, extent: Extent) {
 
 /// Wheels from a few slots to a hundred thousand, and levels alike.
 fn size(plan: &mut Plan, extent: Extent) {
-    let pending = extent.pick(20_000, 100_000);
+    let pending = extent.pick(10_000, 100_000);
     let about = format!(
         "{} timeouts pending at any time, all of which fire, with a mean delay of 8192 ticks. The size of the wheels varies.",
         count(pending as f64)
     );
-    group(plan, "size", "Size of the wheel", Axis::Size, about);
+    group(
+        plan,
+        "size",
+        ["Size of the wheel", "By the size of the wheel"],
+        Axis::Size,
+        about,
+    );
     let (first, step) = extent.pick((3, 3), (1, 2));
     for bit in (first..=17).step_by(step) {
         let size = 1_usize << bit;

@@ -1,14 +1,45 @@
-//! The CPU clocks of the process and of this thread.
+//! The CPU clocks of the process and of this thread, and the wall clock beside them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// CPU time of the whole process, all threads.
-pub(crate) fn process_cpu() -> Duration {
+/// What has gone by since it was made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopwatch {
+    wall: Instant,
+    process: Duration,
+    thread: Duration,
+}
+
+impl Stopwatch {
+    pub(crate) fn start() -> Stopwatch {
+        Stopwatch {
+            wall: Instant::now(),
+            process: process_cpu(),
+            thread: thread_cpu(),
+        }
+    }
+
+    pub(crate) fn wall(self) -> Duration {
+        self.wall.elapsed()
+    }
+
+    /// CPU time of the whole process, all threads.
+    pub(crate) fn cpu(self) -> Duration {
+        process_cpu().saturating_sub(self.process)
+    }
+
+    /// CPU time of all threads but this one, which has started it.
+    pub(crate) fn background(self) -> Duration {
+        self.cpu()
+            .saturating_sub(thread_cpu().saturating_sub(self.thread))
+    }
+}
+
+fn process_cpu() -> Duration {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time of this thread.
-pub(crate) fn thread_cpu() -> Duration {
+fn thread_cpu() -> Duration {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 

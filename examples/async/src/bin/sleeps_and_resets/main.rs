@@ -37,7 +37,9 @@ fn main() {
     println!("\nreset at a rate: 100 000 connections at 30 s");
     println!("ns of the caller for each / background CPU, % of a core\n");
     resets::compare_paced(effort).print();
-    println!("\nand when entries come round: 100 000 connections at 1 s, each reset 3 times a second");
+    println!(
+        "\nand when entries come round: 100 000 connections at 1 s, each reset 3 times a second"
+    );
     println!("ns of the caller for each / background CPU, % of a core\n");
     resets::compare_rounds(effort).print();
 }

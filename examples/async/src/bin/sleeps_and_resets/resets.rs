@@ -1,8 +1,9 @@
 //! `reset`: the idle timeout of a connection, pushed out by every packet.
 
+use crate::Effort;
+use crate::clock::Stopwatch;
 use crate::table::Table;
 use crate::tokio_thread::{self, TokioThread};
-use crate::{Effort, clock};
 use hashed_wheel::{HashedWheelTimer, Sleep, Timeout, TimerHandle};
 use parking_lot::Mutex;
 use std::future::poll_fn;
@@ -86,7 +87,7 @@ fn contestant(row: usize, threads: usize, idle: Duration) -> Contestant {
 
 struct Timeouts {
     timer: TimerHandle,
-    timeouts: Vec<Timeout>,
+    all: Vec<Timeout>,
     /// Cancels and schedules anew, instead of resetting.
     anew: bool,
 }
@@ -95,11 +96,11 @@ impl Timeouts {
     fn boxed(timer: &TimerHandle, part: usize, idle: Duration, anew: bool) -> Box<dyn Connections> {
         let mut timeouts = Timeouts {
             timer: timer.clone(),
-            timeouts: Vec::new(),
+            all: Vec::new(),
             anew,
         };
         let all = (0..part).map(|connection| timeouts.new_timeout(connection, idle));
-        timeouts.timeouts = all.collect();
+        timeouts.all = all.collect();
         Box::new(timeouts)
     }
 
@@ -112,10 +113,10 @@ impl Timeouts {
 impl Connections for Timeouts {
     fn reset(&mut self, connection: usize, idle: Duration) {
         if self.anew {
-            assert!(self.timeouts[connection].cancel());
-            self.timeouts[connection] = self.new_timeout(connection, idle);
+            assert!(self.all[connection].cancel());
+            self.all[connection] = self.new_timeout(connection, idle);
         } else {
-            assert!(self.timeouts[connection].reset(idle));
+            assert!(self.all[connection].reset(idle));
         }
     }
 }
@@ -242,7 +243,7 @@ fn flat_out(row: usize, threads: u32, operations: u32) -> [f64; 2] {
     let order = &shuffled(CONNECTIONS / threads as usize);
     settle();
     let begin = &Barrier::new(threads as usize + 1);
-    let (wall, cpu) = thread::scope(|scope| {
+    let watch = thread::scope(|scope| {
         for part in &mut contestant.parts {
             scope.spawn(move || {
                 begin.wait();
@@ -253,10 +254,9 @@ fn flat_out(row: usize, threads: u32, operations: u32) -> [f64; 2] {
             });
         }
         begin.wait();
-        (Instant::now(), clock::process_cpu())
+        Stopwatch::start()
     });
-    let (wall, cpu) = (wall.elapsed(), clock::process_cpu() - cpu);
-    [wall, cpu].map(|time| time.as_nanos() as f64 / f64::from(operations))
+    [watch.wall(), watch.cpu()].map(|time| time.as_nanos() as f64 / f64::from(operations))
 }
 
 /// What was just scheduled is filed before the clocks are read.
@@ -269,7 +269,7 @@ fn settle() {
 pub(crate) fn compare_paced(effort: Effort) -> Table {
     let columns = RATES.map(|rate| format!("{rate} a second"));
     let mut table = Table::new(columns, &ROWS);
-    let length = Duration::from_secs(1) / effort.divisor;
+    let length = Duration::from_millis(500) / effort.divisor;
     for _ in 0..effort.runs {
         for (column, &rate) in RATES.iter().enumerate() {
             for row in 0..ROWS.len() {
@@ -284,7 +284,7 @@ pub(crate) fn compare_paced(effort: Effort) -> Table {
 /// Each entry comes round once a second: what the lazy filing of a reset costs later.
 pub(crate) fn compare_rounds(effort: Effort) -> Table {
     let mut table = Table::new(["300000 a second".to_owned()], &ROWS);
-    let length = Duration::from_secs(4) / effort.divisor.min(2);
+    let length = Duration::from_secs(3);
     for _ in 0..effort.runs {
         for row in 0..ROWS.len() {
             let figures = paced(row, 300_000, length, Duration::from_secs(1));
@@ -302,7 +302,7 @@ fn paced(row: usize, rate: u32, length: Duration, idle: Duration) -> [f64; 2] {
     let order = shuffled(CONNECTIONS);
     let mut connections = order.iter().cycle();
     settle();
-    let (start, process, own) = (Instant::now(), clock::process_cpu(), clock::thread_cpu());
+    let watch = Stopwatch::start();
     let (mut resets, mut spent) = (0_u32, Duration::ZERO);
     for burst in 1.. {
         let begun = Instant::now();
@@ -311,15 +311,12 @@ fn paced(row: usize, rate: u32, length: Duration, idle: Duration) -> [f64; 2] {
         }
         resets += rate / 100;
         spent += begun.elapsed();
-        if start.elapsed() >= length {
+        if watch.wall() >= length {
             break;
         }
         let next = Duration::from_millis(10) * burst;
-        thread::sleep(next.saturating_sub(start.elapsed()));
+        thread::sleep(next.saturating_sub(watch.wall()));
     }
-    let background = (clock::process_cpu() - process).saturating_sub(clock::thread_cpu() - own);
-    [
-        spent.as_nanos() as f64 / f64::from(resets),
-        100.0 * background.as_secs_f64() / start.elapsed().as_secs_f64(),
-    ]
+    let share = watch.background().as_secs_f64() / watch.wall().as_secs_f64();
+    [spent.as_nanos() as f64 / f64::from(resets), 100.0 * share]
 }

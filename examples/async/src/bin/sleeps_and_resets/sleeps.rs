@@ -1,13 +1,14 @@
 //! `sleep`: what a future costs that is made, polled once and dropped, as most timeouts are.
 
+use crate::clock::Stopwatch;
 use crate::table::Table;
-use crate::{Effort, clock, tokio_thread};
+use crate::{Effort, tokio_thread};
 use hashed_wheel::{HashedWheelTimer, HierarchicalWheelTimer, TimerHandle};
 use std::pin::{Pin, pin};
 use std::sync::Barrier;
 use std::task::{Context, Waker};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 
 const OPERATIONS: u32 = 2_000_000;
@@ -69,7 +70,7 @@ fn run(row: usize, threads: u32, operations: u32) -> [f64; 2] {
 
 fn measure(threads: u32, operations: u32, work: impl Fn() + Sync) -> [f64; 2] {
     let begin = Barrier::new(threads as usize + 1);
-    let (wall, cpu) = thread::scope(|scope| {
+    let watch = thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 begin.wait();
@@ -77,10 +78,9 @@ fn measure(threads: u32, operations: u32, work: impl Fn() + Sync) -> [f64; 2] {
             });
         }
         begin.wait();
-        (Instant::now(), clock::process_cpu())
+        Stopwatch::start()
     });
-    let (wall, cpu) = (wall.elapsed(), clock::process_cpu() - cpu);
-    [wall, cpu].map(|time| time.as_nanos() as f64 / f64::from(operations))
+    [watch.wall(), watch.cpu()].map(|time| time.as_nanos() as f64 / f64::from(operations))
 }
 
 /// About half a minute, and not always the same.

@@ -1,5 +1,7 @@
 //! Rows of figures, each measured several times and printed as its median.
 
+use std::fmt::Write;
+
 /// A table: a header, and rows whose cells collect measurements.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -39,15 +41,16 @@ impl Table {
         let mut head = format!("| {:first$} |", "");
         let mut rule = format!("|{}|", "-".repeat(first + 2));
         let widths: Vec<_> = self.columns.iter().map(|name| name.len().max(14)).collect();
+        // Writing to a `String` cannot fail.
         for (name, width) in self.columns.iter().zip(&widths) {
-            head += &format!(" {name:>width$} |");
-            rule += &format!("{}:|", "-".repeat(width + 1));
+            let _ = write!(head, " {name:>width$} |");
+            let _ = write!(rule, "{}:|", "-".repeat(width + 1));
         }
         println!("{head}\n{rule}");
         for (name, cells) in &self.rows {
             let mut line = format!("| {name:first$} |");
             for (cell, width) in cells.iter().zip(&widths) {
-                line += &format!(" {:>width$} |", cell.medians());
+                let _ = write!(line, " {:>width$} |", cell.medians());
             }
             println!("{line}");
         }

@@ -1,0 +1,247 @@
+//! What is shown of a run, part by part: the words, the plots and the tables that the page, the terminal
+//! and the files are made of.
+
+use crate::contestant::Contestant;
+use crate::findings::Findings;
+use crate::group::{Axis, Group, Part};
+use crate::lines::{Crossing, crossings, lines};
+use crate::load::{CPU_NS, WAKEUPS, WORK};
+use crate::plot::{Curve, Curves, bars, curves};
+use crate::sheet::{COUNTED, Sheet};
+use crate::words::list;
+
+/// A part of the report.
+#[derive(Debug, Default)]
+pub(crate) struct Section {
+    /// 2 for a chapter, 3 for what is in it.
+    pub(crate) level: u8,
+    pub(crate) title: String,
+    pub(crate) about: String,
+    pub(crate) found: String,
+    pub(crate) pictures: Vec<Picture>,
+    pub(crate) sheets: Vec<Sheet>,
+}
+
+/// A plot, and the name of its file.
+#[derive(Debug)]
+pub(crate) struct Picture {
+    pub(crate) name: String,
+    pub(crate) svg: String,
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+/// All parts, in order.
+pub(crate) fn sections(from: Findings) -> Result<Vec<Section>, Failure> {
+    let mut sections = Vec::new();
+    let mut chapter = |title: &str, about: &str, parts: Vec<Section>| {
+        if !parts.is_empty() {
+            sections.push(Section {
+                level: 2,
+                title: title.to_owned(),
+                about: about.to_owned(),
+                ..Section::default()
+            });
+            sections.extend(parts);
+        }
+    };
+    let groups = &from.plan.groups;
+    let counted = groups
+        .iter()
+        .filter(|group| group.name.starts_with("delay-"));
+    let counted: Result<Vec<_>, _> = counted.map(|group| counted_part(from, group)).collect();
+    chapter(
+        "Counted",
+        "What each design does for a timeout, exactly and repeatably, on a manual clock.",
+        counted?,
+    );
+    let of = |measured: bool| {
+        groups
+            .iter()
+            .filter(move |group| (group.part == Part::Measured) == measured)
+    };
+    let measured: Result<Vec<_>, _> = of(true).map(|group| measured_part(from, group)).collect();
+    chapter(
+        "Measured",
+        "On the system's clock, with the timer's own thread.",
+        measured?,
+    );
+    let swept: Result<Vec<_>, _> = of(false).map(|group| swept_part(from, group)).collect();
+    chapter(
+        "Swept",
+        "One thing varies, the rest stays. On a manual clock, with a tick of 1 ms; 512 slots and 20 buckets a level unless said otherwise.",
+        swept?,
+    );
+    Ok(sections)
+}
+
+fn counted_part(from: Findings, group: &Group) -> Result<Section, Failure> {
+    let each = if group.name.ends_with("fired") {
+        "fired"
+    } else {
+        "cancelled"
+    };
+    let mut section = Section {
+        level: 3,
+        title: format!("For each {each} timeout"),
+        about: group.about.clone(),
+        found: from.of_counted(group.name),
+        ..Section::default()
+    };
+    let labels = [
+        (
+            WORK,
+            format!("passed over + moved + compared, per {each} timeout"),
+        ),
+        (WAKEUPS, format!("wake-ups per {each} timeout")),
+    ];
+    for (figure, label) in labels {
+        let plot = plot_of(from, group, figure, &label, Some(0.001));
+        section
+            .pictures
+            .extend(picture(format!("counted-{each}-{figure}"), &plot)?);
+    }
+    for (figure, label) in COUNTED {
+        let caption = format!("{label}, per {each} timeout");
+        let sheet = Sheet::new(from.plan, from.results, group, figure, caption);
+        section.sheets.extend(sheet.and_then(Sheet::without_zeros));
+    }
+    Ok(section)
+}
+
+fn swept_part(from: Findings, group: &Group) -> Result<Section, Failure> {
+    let name = format!("swept-{}", group.name);
+    let plot = plot_of(from, group, CPU_NS, group.figures[0].label, None);
+    let mut pictures = picture(name.clone(), &plot)?;
+    if let Some(near) = close_up(&plot) {
+        pictures.extend(picture(format!("{name}-close"), &near)?);
+    }
+    Ok(Section {
+        level: 3,
+        title: group.title.to_owned(),
+        about: group.about.clone(),
+        found: from.of_group(group.name),
+        pictures,
+        sheets: sheets(from, group),
+    })
+}
+
+/// The same without the literal wheel and without the array, where those are so far off that the others
+/// can hardly be told apart.
+fn close_up(plot: &Curves) -> Option<Curves> {
+    let is_close = |who: Contestant| !matches!(who, Contestant::Classic | Contestant::Array);
+    let (near, far): (Vec<&Curve>, Vec<&Curve>) = plot
+        .lines
+        .iter()
+        .partition(|line| is_close(line.contestant));
+    let (low, high) = range(near.iter().copied())?;
+    let is_far = |line: &&Curve| {
+        let range = range(std::iter::once(*line));
+        range.is_some_and(|(least, most)| most > 4.0 * high || least < low / 4.0)
+    };
+    let left_out: Vec<Contestant> = far
+        .into_iter()
+        .filter(is_far)
+        .map(|line| line.contestant)
+        .collect();
+    let names: Vec<String> = left_out.iter().map(|it| it.name().to_owned()).collect();
+    let mut near = plot.clone();
+    near.lines
+        .retain(|line| !left_out.contains(&line.contestant));
+    near.title = format!("{}, without {}", plot.title, list(&names));
+    near.y_label = format!("{} (without {})", plot.y_label, list(&names));
+    (!left_out.is_empty()).then_some(near)
+}
+
+/// The least and the most median of some lines.
+fn range<'a>(lines: impl Iterator<Item = &'a Curve>) -> Option<(f64, f64)> {
+    let mut medians: Vec<f64> = lines
+        .flat_map(|line| &line.points)
+        .map(|it| it[1])
+        .collect();
+    medians.sort_by(f64::total_cmp);
+    Some((*medians.first()?, *medians.last()?))
+}
+
+fn measured_part(from: Findings, group: &Group) -> Result<Section, Failure> {
+    let sheets = sheets(from, group);
+    let mut pictures = Vec::new();
+    for (sheet, figure) in sheets.iter().zip(group.figures) {
+        if matches!(figure.name, CPU_NS | "wall_ns" | "bytes") {
+            pictures.push(Picture {
+                name: format!("measured-{}-{}", group.name, figure.name.replace('_', "-")),
+                svg: bars(sheet, figure.label)?,
+            });
+        }
+    }
+    Ok(Section {
+        level: 3,
+        title: group.title.to_owned(),
+        about: group.about.clone(),
+        found: from.of_group(group.name),
+        pictures,
+        sheets,
+    })
+}
+
+fn sheets(from: Findings, group: &Group) -> Vec<Sheet> {
+    let of = |figure: &crate::group::Figure| {
+        let caption = format!("{}: {}", group.title, figure.label);
+        Sheet::new(from.plan, from.results, group, figure.name, caption)
+    };
+    group.figures.iter().filter_map(of).collect()
+}
+
+fn plot_of(from: Findings, group: &Group, figure: &str, label: &str, floor: Option<f64>) -> Curves {
+    let lines = lines(from.plan, from.results, group, figure);
+    let curves = lines.into_iter().map(|line| Curve {
+        contestant: line.contestant,
+        points: line
+            .points
+            .iter()
+            .map(|point| [point.x, point.y.median, point.y.least, point.y.most])
+            .collect(),
+    });
+    Curves {
+        title: format!("{}: {label}", group.title),
+        axis: group.axis().unwrap_or(Axis::Pending),
+        y_label: label.to_owned(),
+        floor,
+        lines: curves.collect(),
+    }
+}
+
+fn picture(name: String, plot: &Curves) -> Result<Vec<Picture>, Failure> {
+    if plot.lines.is_empty() {
+        return Ok(Vec::new());
+    }
+    let svg = curves(plot)?;
+    Ok(vec![Picture { name, svg }])
+}
+
+/// A crossing, and the sweep that it was found in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) title: &'static str,
+    pub(crate) axis: Axis,
+    pub(crate) crossing: Crossing,
+}
+
+/// Every crossing of two timers in every sweep.
+pub(crate) fn all_crossings(from: Findings) -> Vec<Found> {
+    let mut found = Vec::new();
+    for group in &from.plan.groups {
+        let Some(axis) = group.axis() else { continue };
+        let lines = lines(from.plan, from.results, group, CPU_NS);
+        let pairs = lines.iter().enumerate().flat_map(|(place, one)| {
+            let others = &lines[place + 1..];
+            others.iter().flat_map(|other| crossings(one, other))
+        });
+        found.extend(pairs.map(|crossing| Found {
+            title: group.title,
+            axis,
+            crossing,
+        }));
+    }
+    found
+}
