@@ -7,8 +7,9 @@
 //! the word armed, and its own waker inside, comes before the worker's compare-and-swap, which is
 //! before the worker takes the waker out to wake it. If it is polled with another waker, it takes the old one
 //! out by the compare-and-swap that the worker would have to win, puts the new one in, and looks
-//! once more; if that falls into the boundary at which it was due, it is woken at the next. When the timer stops, the wakers that it finds in the slots are woken, and the words
-//! say that they were stopped.
+//! once more; if that falls into the boundary at which it was due, it is woken at the next. When the
+//! timer stops, the wakers that it finds in the slots are woken, and the words say that they were
+//! stopped.
 
 use crate::TimerHandle;
 use crate::clock::nanos;

@@ -5,11 +5,13 @@ use crate::{HashedWheelTimer, Job, ManualClock, Period, Timeout};
 use loom::thread;
 use std::sync::{Arc, Mutex};
 
-/// A timer with a periodic timeout whose first run has been given to the executor, as this job.
+/// A timer with a periodic timeout whose first run has been given to the executor, as `job`. The others
+/// go to `jobs`.
 struct Fixture {
     timer: HashedWheelTimer,
     timeout: Timeout,
     clock: ManualClock,
+    jobs: Arc<Mutex<Vec<Job>>>,
     job: Job,
     probe: Probe,
 }
@@ -33,6 +35,7 @@ impl Fixture {
             timer,
             timeout,
             clock,
+            jobs,
             job,
             probe,
         }
@@ -107,20 +110,30 @@ fn a_stop_during_an_executors_run_returns_the_timeout_with_its_task_or_without()
 /// slot is armed.
 #[test]
 fn a_run_that_ends_while_its_next_boundary_comes_is_not_forgotten() {
-    explore(["came again at once", "came again a tick later"], || {
+    explore(["came again at once", "came again later"], || {
         let Fixture {
             timer,
+            timeout,
             clock,
+            jobs,
             job,
             probe,
-            timeout,
         } = Fixture::new();
         let runner = thread::spawn(job);
         clock.advance(TICK);
         runner.join().unwrap();
-        let early = timer.stats().transferred;
-        clock.advance(TICK);
-        let _ = (early, probe, timeout);
-        "came again at once"
+        let at_once = jobs.lock().unwrap().len();
+        clock.advance(2 * TICK);
+        assert_eq!(jobs.lock().unwrap().len(), 1, "again, and once");
+        assert!(timeout.cancel());
+        // The executor drops the job, and with it the task.
+        jobs.lock().unwrap().clear();
+        assert!(probe.is_gone() && probe.runs() == 1);
+        check_figures(&timer.handle());
+        if at_once == 1 {
+            "came again at once"
+        } else {
+            "came again later"
+        }
     });
 }

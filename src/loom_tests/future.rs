@@ -1,6 +1,6 @@
 //! The whole timer: a future that is polled, dropped or stopped while it fires.
 
-use super::{TICK, builder, check_figures, explore, timer};
+use super::{TICK, builder, check_figures, explore, timer, unexplored};
 use crate::{HashedWheelTimer, ManualClock, Sleep};
 use loom::thread;
 use std::pin::Pin;
@@ -73,7 +73,7 @@ fn a_future_polled_while_it_fires_wakes_its_last_waker() {
     explore(["ready at once", "woken, and ready"], || {
         let clock = ManualClock::new();
         let timer = builder().clock(&clock).build().unwrap();
-        let sleeper = Sleeper::new(&timer, TICK);
+        let sleeper = unexplored(|| Sleeper::new(&timer, TICK));
         let driver = thread::spawn({
             let clock = clock.clone();
             move || clock.advance(TICK)
@@ -98,7 +98,7 @@ fn a_future_polled_while_its_timer_stops_wakes_its_last_waker() {
     ];
     explore(ends, || {
         let timer = timer();
-        let sleeper = Sleeper::new(&timer, TICK);
+        let sleeper = unexplored(|| Sleeper::new(&timer, TICK));
         let handle = timer.handle();
         let stop = thread::spawn(move || assert_eq!(timer.stop().unwrap().len(), 0));
         let end = sleeper.poll_while(|| stop.join().unwrap());
@@ -113,7 +113,7 @@ fn a_future_dropped_while_it_fires_is_cancelled_or_wakes() {
     explore(["cancelled", "fired"], || {
         let clock = ManualClock::new();
         let timer = builder().clock(&clock).build().unwrap();
-        let sleeper = Sleeper::new(&timer, TICK);
+        let sleeper = unexplored(|| Sleeper::new(&timer, TICK));
         let driver = thread::spawn(move || clock.advance(TICK));
         let bell = Arc::clone(&sleeper.bells[0]);
         drop(sleeper);

@@ -82,15 +82,25 @@ where
     });
 
     let seen = seen.lock().unwrap();
+    let runs: usize = seen.values().sum();
     println!(
-        "{}: {} runs in {:.1?}: {seen:?}",
+        "{}: {runs} runs in {:.1?}: {seen:?}",
         thread::current().name().unwrap_or_default(),
-        seen.values().sum::<usize>(),
         begun.elapsed()
     );
+    assert!(runs > 1, "nothing was explored");
     for end in ends {
         assert!(seen.contains_key(&end), "no run ended so: {end:?}");
     }
+}
+
+/// Does something of which one interleaving is enough: setting up and clearing away. The threads that
+/// it starts are explored from where they are when it is done.
+fn unexplored<R>(code: impl FnOnce() -> R) -> R {
+    loom::stop_exploring();
+    let result = code();
+    loom::explore();
+    result
 }
 
 /// Counts what becomes of one task. The counters are no part of the model: they order nothing.
@@ -179,8 +189,13 @@ fn builder() -> HashedWheelTimerBuilder {
         .ticks_per_wheel(2)
 }
 
+/// One that has started, with its worker on the way to its first sleep.
 fn timer() -> HashedWheelTimer {
-    builder().build().unwrap()
+    unexplored(|| {
+        let timer = builder().build().unwrap();
+        timer.start().unwrap();
+        timer
+    })
 }
 
 /// The boundary that has passed, of a timer that was started before time went on.

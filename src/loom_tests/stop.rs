@@ -1,13 +1,14 @@
 //! The whole timer: `stop` against everything that can be under way.
 
-use super::{Latch, Probe, TICK, builder, check_figures, explore, timer};
+use super::{Probe, TICK, builder, check_figures, explore, timer, unexplored};
 use crate::{HashedWheelTimer, ManualClock, RejectReason, Timeout};
 use loom::thread;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// What became of a timeout that was scheduled while the timer was stopped.
 fn schedule_and_stop(timer: HashedWheelTimer, delay: Duration) -> &'static str {
-    timer.start().unwrap();
+    unexplored(|| timer.start().unwrap());
     let probe = Probe::default();
     let producer = thread::spawn({
         let (timer, run) = (timer.handle(), probe.hold());
@@ -145,35 +146,39 @@ fn a_stop_during_an_advance_is_finished_by_one_of_the_two() {
 /// An owner that is dropped by a task cannot wait: the worker ends the timer, and drops what is left.
 #[test]
 fn an_owner_dropped_by_its_task_leaves_the_end_to_the_worker() {
-    explore(
-        ["the task's drop ended it", "the other's stop ended it"],
-        || {
-            let (timer, left) = (timer(), Probe::default());
-            let (handle, gone) = (timer.handle(), Latch::new());
+    let ends = [
+        "its drop ended it",
+        "the stop ended it",
+        "its task never ran",
+    ];
+    explore(ends, move || {
+        let (timer, left) = (timer(), Probe::default());
+        let handle = timer.handle();
+        let owner = Arc::new(Mutex::new(None));
+        unexplored(|| {
             let run = left.hold();
             timer.new_timeout(move |_| run(), Duration::MAX).unwrap();
-            let task = {
-                let gone = std::sync::Arc::clone(&gone);
-                let owner = std::sync::Arc::new(std::sync::Mutex::new(None::<HashedWheelTimer>));
-                let inside = std::sync::Arc::clone(&owner);
-                let scheduled = handle.new_timeout(
-                    move |_: &Timeout| {
-                        drop(inside.lock().unwrap().take());
-                        gone.set(());
-                    },
-                    TICK,
-                );
-                *owner.lock().unwrap() = Some(timer);
-                scheduled.unwrap()
-            };
-            let returned = handle.stop().unwrap();
-            let end = if returned.is_empty() {
-                "the task's drop ended it"
-            } else {
-                "the other's stop ended it"
-            };
-            drop((returned, task));
-            end
-        },
-    );
+        });
+        // In the drawer before the task can look for it.
+        *owner.lock().unwrap() = Some(timer);
+        let inside = Arc::clone(&owner);
+        let task = move |_: &Timeout| {
+            let owner = inside.lock().unwrap().take();
+            drop(owner);
+        };
+        handle.new_timeout(task, TICK).unwrap();
+        let returned = handle.stop().unwrap();
+        let dropped = owner.lock().unwrap().take().is_none();
+        assert_eq!(
+            left.is_gone(),
+            returned.is_empty(),
+            "returned, or dropped by the worker"
+        );
+        match (returned.len(), dropped) {
+            (0, true) => ends[0],
+            (1, true) => ends[1],
+            (2, false) => ends[2],
+            odd => panic!("{odd:?}"),
+        }
+    });
 }

@@ -187,5 +187,5 @@ fn memory(plan: &mut Plan, extent: Extent) {
     group(plan, "leftover", "Memory after churn", LEFTOVER, about);
     let label = format!("{} ops", count(10.0 * ops as f64));
     let work = Work::Leftover(Leftover { flight, ops });
-    plan.add("leftover", 0.0, label, extent.pick(1, 3), work);
+    plan.add("leftover", 0.0, label, extent.pick(1, 2), work);
 }

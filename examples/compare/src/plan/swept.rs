@@ -71,13 +71,11 @@ fn delay(plan: &mut Plan, extent: Extent) {
         for half in extent.pick((-4..=8).step_by(2), (-4..=8).step_by(1)) {
             let turns = 10_f64.powf(f64::from(half) / 2.0);
             let delay = turns * SLOTS;
-            // So that a wheel that comes by at every tick does so some million times at most.
-            let lives = (extent.pick(0.8e6, 5.2e6) / delay).min(4.0);
             let work = Work::Steady(Steady {
                 pending,
                 delay,
                 cancelled,
-                events: (pending as f64 * lives) as usize,
+                events: 2 * pending,
                 sizes: Sizes::DEFAULT,
             });
             plan.add(name, turns, label(turns), runs(extent), work);
@@ -160,7 +158,7 @@ fn share(plan: &mut Plan, extent: Extent) {
 
 /// From one at a boundary to all of them.
 fn burst(plan: &mut Plan, extent: Extent) {
-    let (bits, slots) = extent.pick((14, 128), (20, 8192));
+    let (bits, slots) = extent.pick((14, 256), (18, 4096));
     let timeouts = 1_usize << bits;
     let turns = timeouts / slots;
     let about = format!(
@@ -206,8 +204,7 @@ fn size(plan: &mut Plan, extent: Extent) {
         Axis::Size,
         about,
     );
-    let (first, step) = extent.pick((3, 3), (1, 2));
-    for bit in (first..=17).step_by(step) {
+    for bit in (3..=17).step_by(extent.pick(3, 2)) {
         let size = 1_usize << bit;
         let work = Work::Steady(Steady {
             pending,

@@ -1,8 +1,8 @@
 //! Futures and resets, side by side with tokio's, in one run:
 //!
 //! ```text
-//! cargo run --release -p async-examples --bin sleeps_and_resets             two minutes
-//! cargo run --release -p async-examples --bin sleeps_and_resets -- --quick  a few seconds, rough
+//! cargo run --release -p async-examples --bin sleeps_and_resets             three minutes
+//! cargo run --release -p async-examples --bin sleeps_and_resets -- --quick  half a minute, rough
 //! ```
 //!
 //! Every figure is the median of several runs, in which the contestants take turns. Ratios hold on
