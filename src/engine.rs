@@ -256,6 +256,8 @@ impl<W: Wheel> Drive for Engine<W> {
         due.clear();
         due.shrink_to(KEPT_DUE);
         self.due = due;
+        // Periodic tasks were filed again.
+        self.tell(inner);
     }
 
     fn sweep(&mut self, inner: &Inner) -> bool {

@@ -61,3 +61,8 @@ pub use stats::Stats;
 pub use task::{Job, Period, Task};
 pub use timeout::Timeout;
 pub use timer::{HashedWheelTimer, HierarchicalWheelTimer, TimerHandle};
+
+/// The programs in the README, compiled and run with the tests of the docs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -139,9 +139,9 @@ fn two_pushes_wake_once_and_the_earlier_is_on_time() {
             worker.sleep(&timer);
             worker.transfer(&timer);
         }
-        producers
-            .into_iter()
-            .for_each(|producer| producer.join().unwrap());
+        for producer in producers {
+            producer.join().unwrap();
+        }
         let woken = current().unparks();
         assert!(woken <= worker.announced, "woken once for a plan");
         woken

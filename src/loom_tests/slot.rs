@@ -44,19 +44,19 @@ fn a_cancel_and_a_claim_end_the_task_exactly_once_and_reuse_is_clean() {
         });
 
         let cancelled = slot.cancel(|| ());
-        let freed_here = free_if(&slot, slot.leave(Word::USER));
+        let freed = free_if(&slot, slot.leave(Word::USER));
         // The next tenant may move in while the worker still looks at the old entry.
-        let mut next = freed_here.then(|| arm(&slot, second.task(), 9));
-        let freed_there = worker.join().unwrap();
+        let mut next = freed.then(|| arm(&slot, second.task(), 9));
+        let worker_freed = worker.join().unwrap();
 
         assert!(first.is_gone());
-        assert_eq!(cancelled, freed_there.is_none(), "one of the two has won");
-        assert!(freed_here ^ (freed_there == Some(true)), "freed once");
+        assert_eq!(cancelled, worker_freed.is_none(), "one of the two has won");
+        assert!(freed ^ (worker_freed == Some(true)), "freed once");
         let next = next.get_or_insert_with(|| arm(&slot, second.task(), 9));
         assert!(!second.is_gone());
         assert!(slot.is_dead(entry) && fire(&slot, *next, 9) == Some(Left::InUse));
         assert!(second.is_gone());
-        match (cancelled, freed_here) {
+        match (cancelled, freed) {
             (true, _) => "cancelled",
             (false, true) => "fired, freed by the handle",
             (false, false) => "fired, freed by the worker",
@@ -81,12 +81,12 @@ fn a_handle_dropped_while_its_task_runs_frees_the_slot_once() {
         let left = fire(&slot, entry, 1).expect("nobody cancels it");
         // A run that knew itself alone has not even said that it is over.
         let alone = left == Left::Abandoned && slot.word().state() == State::Running;
-        let freed_here = free_if(&slot, left);
-        let freed_there = handle.join().unwrap();
+        let freed = free_if(&slot, left);
+        let handle_freed = handle.join().unwrap();
 
-        assert!(freed_here ^ freed_there, "freed once");
+        assert!(freed ^ handle_freed, "freed once");
         assert!(slot.is_free() && probe.is_gone());
-        match (freed_there, alone) {
+        match (handle_freed, alone) {
             (true, _) => "the handle went last",
             (false, false) => "the run ended last",
             (false, true) => "the handle was gone before",
@@ -215,12 +215,12 @@ fn the_users_and_the_returned_handle_free_the_slot_once_in_any_order() {
                 }
             });
             drop(slot.take_stopped().expect("its task is inside"));
-            let freed_here = free_if(&slot, slot.leave(Word::RETURNED));
-            let freed_there = user.join().unwrap();
+            let freed = free_if(&slot, slot.leave(Word::RETURNED));
+            let user_freed = user.join().unwrap();
 
-            assert!(freed_here ^ freed_there, "freed once");
+            assert!(freed ^ user_freed, "freed once");
             assert!(slot.is_free() && probe.is_gone());
-            if freed_here {
+            if freed {
                 "the returned one went last"
             } else {
                 "the user's went last"

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// What became of a timeout that was scheduled while the timer was stopped.
-fn schedule_and_stop(timer: HashedWheelTimer, delay: Duration) -> &'static str {
+fn schedule_and_stop(timer: &HashedWheelTimer, delay: Duration) -> &'static str {
     unexplored(|| timer.start().unwrap());
     let probe = Probe::default();
     let producer = thread::spawn({
@@ -54,7 +54,7 @@ fn schedule_and_stop(timer: HashedWheelTimer, delay: Duration) -> &'static str {
 fn a_new_timeout_racing_with_stop_is_returned_or_rejected_never_both() {
     explore(
         ["rejected at the door", "taken back", "returned", "fired"],
-        || schedule_and_stop(timer(), TICK),
+        || schedule_and_stop(&timer(), TICK),
     );
 }
 
@@ -62,7 +62,7 @@ fn a_new_timeout_racing_with_stop_is_returned_or_rejected_never_both() {
 #[test]
 fn a_new_timeout_without_end_racing_with_stop_is_returned_or_rejected_never_both() {
     explore(["rejected at the door", "taken back", "returned"], || {
-        schedule_and_stop(timer(), Duration::MAX)
+        schedule_and_stop(&timer(), Duration::MAX)
     });
 }
 
@@ -70,7 +70,7 @@ fn a_new_timeout_without_end_racing_with_stop_is_returned_or_rejected_never_both
 fn a_new_timeout_on_a_manual_clock_racing_with_stop_is_returned_or_rejected_never_both() {
     explore(["rejected at the door", "taken back", "returned"], || {
         let clock = ManualClock::new();
-        schedule_and_stop(builder().clock(&clock).build().unwrap(), TICK)
+        schedule_and_stop(&builder().clock(&clock).build().unwrap(), TICK)
     });
 }
 

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Slots that a chain holds at most.
-const CHAIN: u32 = if cfg!(hashed_wheel_loom) { 1 } else { 64 };
+const CHAIN: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 64 };
 /// How often the counters are read in the hope of a moment's rest.
 const TRIES: usize = 4;
 /// The end of a chain.

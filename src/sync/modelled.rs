@@ -188,7 +188,7 @@ impl Instant {
     }
 
     pub(crate) fn elapsed(self) -> Duration {
-        Instant::now().0 - self.0
+        Instant::now().0.saturating_sub(self.0)
     }
 
     /// The time that has passed in this model, for a test that notes when a call has come back. What

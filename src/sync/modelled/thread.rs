@@ -15,7 +15,7 @@ use std::time::Duration;
 /// that the other waits for takes the token away. This is the algorithm of the standard library.
 #[derive(Clone, Debug)]
 pub(crate) struct Thread {
-    thread: loom::thread::Thread,
+    inner: loom::thread::Thread,
     token: Arc<AtomicU8>,
     unparks: Arc<AtomicUsize>,
     naps: Arc<AtomicUsize>,
@@ -27,7 +27,7 @@ const PARKED: u8 = u8::MAX;
 
 loom::thread_local! {
     static CURRENT: Thread = Thread {
-        thread: loom::thread::current(),
+        inner: loom::thread::current(),
         token: Arc::new(AtomicU8::new(EMPTY)),
         unparks: Arc::default(),
         naps: Arc::default(),
@@ -40,13 +40,13 @@ pub(crate) fn current() -> Thread {
 
 impl Thread {
     pub(crate) fn id(&self) -> ThreadId {
-        self.thread.id()
+        self.inner.id()
     }
 
     pub(crate) fn unpark(&self) {
         self.unparks.fetch_add(1, Ordering::Relaxed);
         if self.token.swap(NOTIFIED, Ordering::Release) == PARKED {
-            self.thread.unpark();
+            self.inner.unpark();
         }
     }
 
