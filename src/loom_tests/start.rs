@@ -72,12 +72,26 @@ fn two_threads_start_one_worker() {
 #[test]
 fn a_start_and_a_stop_at_once_leave_it_stopped() {
     explore(["it was running", "it never ran"], || {
-        let timer = builder().build().unwrap();
+        let (begun, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let factory = {
+            let (begun, ended) = (Arc::clone(&begun), Arc::clone(&ended));
+            move |job: Job| {
+                begun.fetch_add(1, Ordering::Relaxed);
+                let ended = Arc::clone(&ended);
+                thread::Builder::new().spawn(move || {
+                    job();
+                    ended.fetch_add(1, Ordering::Relaxed);
+                })
+            }
+        };
+        let timer = builder().thread_factory(factory).build().unwrap();
         let starter = thread::spawn({
             let timer = timer.handle();
             move || timer.start()
         });
         assert_eq!(timer.stop().unwrap().len(), 0);
+        let [begun, ended] = [begun, ended].map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(begun, ended, "the thread is gone, if there was one");
         assert_eq!(timer.state(), TimerState::Shutdown);
         match starter.join().unwrap() {
             Ok(()) => "it was running",

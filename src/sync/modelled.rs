@@ -3,8 +3,9 @@
 //! - *Sequentially consistent accesses count as acquire and release*: only a fence orders a store
 //!   before a later load of something else, and every protocol here that says `SeqCst` relies on
 //!   just that. So a `SeqCst` store, and a `SeqCst` exchange that succeeds, is followed by a
-//!   `SeqCst` fence. That is what x86 does for them. It is tied to the ordering that
-//!   the source asks for, so that weakening one there makes the models fail.
+//!   `SeqCst` fence. That is what x86 does for them, and more than the language promises: what is not
+//!   `SeqCst` is ordered as well. It is tied to the ordering that the source asks for, so that
+//!   weakening one there makes the models fail, unless another stands in for it.
 //! - *The search remembers one last access of each atomic*: a load by one thread hides that
 //!   another has loaded before, and interleavings with that one are never tried. So each load is
 //!   preceded by a relaxed exchange on an atomic of its own, which makes loads of the same
