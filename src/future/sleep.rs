@@ -179,8 +179,10 @@ impl Sleep {
                 Progress::Stopped => break End::Stopped,
                 Progress::Pending if *last == WakerId::of(waker) => return Poll::Pending,
                 Progress::Pending => {
-                    timeout.replace_task(waking(waker), When::At(self.deadline));
+                    let task = waking(waker);
+                    // First: the drop of the old waker may panic, and by then it is replaced.
                     *last = WakerId::of(waker);
+                    timeout.replace_task(task, When::At(self.deadline));
                     // It may have fired, or its timer stopped, before that.
                 }
             }
