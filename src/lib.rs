@@ -14,12 +14,16 @@
 //! for left in timer.stop()? { /* the unprocessed ones */ }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! How to choose the settings, how it works inside, and what to expect: see the guide, [`docs`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder;
 mod clock;
 mod contain;
 mod context;
+#[cfg(any(doc, doctest))]
+pub mod docs;
 mod engine;
 mod entry;
 mod error;
