@@ -86,12 +86,44 @@ impl Default for HierarchicalWheelTimerBuilder {
 impl HashedWheelTimerBuilder {
     /// How often the timer looks at its timeouts: 100 ms by default. Every timeout fires at a
     /// multiple of it. Below 1 ms it becomes 1 ms, with a warning in the log.
+    ///
+    /// ```
+    /// use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder()
+    ///     .tick_duration(Duration::from_millis(10))
+    ///     .clock(&clock)
+    ///     .build()?;
+    /// let timeout = timer.new_timeout(|_| {}, Duration::from_millis(11))?;
+    /// clock.advance(Duration::from_millis(19));
+    /// assert!(!timeout.is_expired());
+    /// clock.advance(Duration::from_millis(1)); // the second tick
+    /// assert!(timeout.is_expired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn tick_duration(mut self, tick_duration: Duration) -> Self {
         self.tick_duration = tick_duration;
         self
     }
 
     /// Slots of the wheel, 1 to 2^24, rounded up to a power of two: 512 by default.
+    ///
+    /// More of them cost memory, fewer let a timeout be passed over more often; none of it changes when
+    /// a timeout fires.
+    ///
+    /// ```
+    /// use hashed_wheel::HashedWheelTimer;
+    /// use std::time::Duration;
+    ///
+    /// // One turn takes 41 s: right for delays of half a minute.
+    /// let timer = HashedWheelTimer::builder()
+    ///     .tick_duration(Duration::from_millis(10))
+    ///     .ticks_per_wheel(4096)
+    ///     .build()?;
+    /// # Ok::<(), hashed_wheel::ConfigError>(())
+    /// ```
     pub fn ticks_per_wheel(mut self, ticks_per_wheel: usize) -> Self {
         self.ticks_per_wheel = ticks_per_wheel;
         self
@@ -99,8 +131,17 @@ impl HashedWheelTimerBuilder {
 
     /// Makes the timer. Its thread starts with the first timeout, or with `start`.
     ///
+    /// ```
+    /// use hashed_wheel::HashedWheelTimer;
+    ///
+    /// assert!(HashedWheelTimer::builder().build().is_ok());
+    ///
+    /// let error = HashedWheelTimer::builder().ticks_per_wheel(0).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "ticks_per_wheel is 0; it must be between 1 and 16777216");
+    /// ```
+    ///
     /// # Errors
-    /// If a setting is outside its range; the message says which, and what the range is.
+    /// [`ConfigError`] if a setting is outside its range; the message says which, and what the range is.
     pub fn build(self) -> Result<HashedWheelTimer, ConfigError> {
         let slots = self.ticks_per_wheel;
         if !(1..=ConfigError::MAX_SLOTS).contains(&slots) {
@@ -126,6 +167,23 @@ impl HashedWheelTimerBuilder {
 impl HierarchicalWheelTimerBuilder {
     /// How often the timer looks at its timeouts, and the tick of the lowest level: 1 ms by default.
     /// Every timeout fires at a multiple of it. Below 1 ms it becomes 1 ms, with a warning in the log.
+    ///
+    /// ```
+    /// use hashed_wheel::{HierarchicalWheelTimer, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = HierarchicalWheelTimer::builder()
+    ///     .tick_duration(Duration::from_millis(10))
+    ///     .clock(&clock)
+    ///     .build()?;
+    /// let timeout = timer.new_timeout(|_| {}, Duration::from_millis(11))?;
+    /// clock.advance(Duration::from_millis(19));
+    /// assert!(!timeout.is_expired());
+    /// clock.advance(Duration::from_millis(1)); // the second tick
+    /// assert!(timeout.is_expired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn tick_duration(mut self, tick_duration: Duration) -> Self {
         self.tick_duration = tick_duration;
         self
@@ -133,6 +191,17 @@ impl HierarchicalWheelTimerBuilder {
 
     /// Buckets of each level, 2 to 2^24: 20 by default. A level's tick is that of the level below
     /// times this.
+    ///
+    /// Levels are added as delays need them. More buckets make fewer levels, so that a timeout moves less
+    /// often.
+    ///
+    /// ```
+    /// use hashed_wheel::HierarchicalWheelTimer;
+    ///
+    /// // Levels of 64 ms, 4 s, 262 s, 4.7 h …
+    /// let timer = HierarchicalWheelTimer::builder().wheel_size(64).build()?;
+    /// # Ok::<(), hashed_wheel::ConfigError>(())
+    /// ```
     pub fn wheel_size(mut self, wheel_size: usize) -> Self {
         self.wheel_size = wheel_size;
         self
@@ -140,8 +209,17 @@ impl HierarchicalWheelTimerBuilder {
 
     /// Makes the timer. Its thread starts with the first timeout, or with `start`.
     ///
+    /// ```
+    /// use hashed_wheel::HierarchicalWheelTimer;
+    ///
+    /// assert!(HierarchicalWheelTimer::builder().build().is_ok());
+    ///
+    /// let error = HierarchicalWheelTimer::builder().wheel_size(1).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "wheel_size is 1; it must be between 2 and 16777216");
+    /// ```
+    ///
     /// # Errors
-    /// If a setting is outside its range; the message says which, and what the range is.
+    /// [`ConfigError`] if a setting is outside its range; the message says which, and what the range is.
     pub fn build(self) -> Result<HierarchicalWheelTimer, ConfigError> {
         let wheel_size = self.wheel_size;
         if !(2..=ConfigError::MAX_SLOTS).contains(&wheel_size) {
@@ -206,6 +284,21 @@ macro_rules! common_settings {
         impl $builder {
             /// How many timeouts may be pending at once; a further one is rejected. Unlimited by
             /// default. At least 1, and never overshot, whatever the number of threads.
+            ///
+            #[doc = concat!("```\nuse hashed_wheel::{", stringify!($builder), ", RejectReason};")]
+            /// use std::time::Duration;
+            ///
+            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
+            ///     .max_pending_timeouts(1)
+            ///     .build()?;
+            /// let first = timer.new_timeout(|_| {}, Duration::from_secs(60))?;
+            /// let refused = timer.new_timeout(|_| {}, Duration::from_secs(60)).unwrap_err();
+            /// assert!(matches!(refused.reason, RejectReason::TooManyPending { max: 1 }));
+            ///
+            /// first.cancel(); // makes room at once
+            /// assert!(timer.new_timeout(refused.task, Duration::from_secs(60)).is_ok());
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
             pub fn max_pending_timeouts(mut self, max: usize) -> Self {
                 self.common.max_pending = Some(max);
                 self
@@ -213,12 +306,39 @@ macro_rules! common_settings {
 
             /// How many entries at most move from the pending queue to the wheel at one boundary;
             /// the rest waits for the next. 100 000 by default, at least 1.
+            ///
+            /// It bounds how long the timer thread sorts before it fires. If timeouts come faster than this
+            /// for long, they fire late: [`Stats::queued`](crate::Stats::queued) tells.
+            ///
+            #[doc = concat!("```\nuse hashed_wheel::", stringify!($builder), ";")]
+            ///
+            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
+            ///     .max_transfers_per_tick(1_000_000)
+            ///     .build()?;
+            /// # Ok::<(), hashed_wheel::ConfigError>(())
+            /// ```
             pub fn max_transfers_per_tick(mut self, max: usize) -> Self {
                 self.common.max_transfers = max;
                 self
             }
 
             /// The name of the timer's thread. Ignored with a thread factory.
+            ///
+            #[doc = concat!("```\nuse hashed_wheel::", stringify!($builder), ";")]
+            /// use std::{sync::mpsc, thread, time::Duration};
+            ///
+            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
+            ///     .tick_duration(Duration::from_millis(1))
+            ///     .thread_name("sessions")
+            ///     .build()?;
+            /// let (sender, receiver) = mpsc::channel();
+            /// timer.new_timeout(
+            ///     move |_| drop(sender.send(thread::current().name().map(str::to_owned))),
+            ///     Duration::ZERO,
+            /// )?;
+            /// assert_eq!(receiver.recv()?.as_deref(), Some("sessions"));
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
             pub fn thread_name(mut self, name: impl Into<String>) -> Self {
                 self.common.thread_name = Some(name.into());
                 self
@@ -247,6 +367,11 @@ macro_rules! common_settings {
             /// Where tasks run: it is given each as a job. By default they run on the timer thread,
             /// where a slow one delays all others.
             ///
+            /// It is called on the timer thread, and ought to return at once. A timeout counts as expired when
+            /// its job is handed over. A job never unwinds; one that is dropped unrun is counted in
+            /// [`Stats::dropped_jobs`](crate::Stats::dropped_jobs). Futures are woken on the timer thread all
+            /// the same.
+            ///
             #[doc = concat!("```\nuse hashed_wheel::{Job, ", stringify!($builder), "};")]
             /// use std::sync::mpsc;
             ///
@@ -262,7 +387,19 @@ macro_rules! common_settings {
                 self
             }
 
-            /// Has the timer driven by a manual clock instead of a thread.
+            /// Has the timer driven by a [manual clock](ManualClock) instead of a thread: for tests and
+            /// simulations. Several timers may be on one clock.
+            ///
+            #[doc = concat!("```\nuse hashed_wheel::{", stringify!($builder), ", ManualClock};")]
+            /// use std::time::Duration;
+            ///
+            /// let clock = ManualClock::new();
+            #[doc = concat!("let timer = ", stringify!($builder), "::default().clock(&clock).build()?;")]
+            /// let timeout = timer.new_timeout(|_| {}, Duration::from_secs(86_400))?;
+            /// clock.advance(Duration::from_secs(86_400)); // returns at once, and all that was due has run
+            /// assert!(timeout.is_expired());
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
             pub fn clock(mut self, clock: &ManualClock) -> Self {
                 self.common.clock = Some(clock.clone());
                 self

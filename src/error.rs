@@ -6,6 +6,14 @@ use std::io;
 use std::time::Duration;
 
 /// A setting that no timer can be built with.
+///
+/// ```
+/// use hashed_wheel::{ConfigError, HashedWheelTimer};
+///
+/// let error = HashedWheelTimer::builder().max_pending_timeouts(0).build().unwrap_err();
+/// assert_eq!(error, ConfigError::ZeroMaxPendingTimeouts);
+/// println!("{error}"); // max_pending_timeouts is 0; it must be between 1 and …
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -129,6 +137,21 @@ impl<F> Error for Rejected<F> {
 }
 
 /// Why a task was not scheduled.
+///
+/// ```
+/// use hashed_wheel::{HashedWheelTimer, RejectReason};
+/// use std::time::Duration;
+///
+/// let timer = HashedWheelTimer::builder().max_pending_timeouts(1).build()?;
+/// timer.new_timeout(|_| {}, Duration::from_secs(60))?;
+/// match timer.new_timeout(|_| {}, Duration::from_secs(60)).map_err(RejectReason::from) {
+///     Err(RejectReason::TooManyPending { max }) => assert_eq!(max, 1),
+///     Err(RejectReason::Stopped) => println!("the program is ending"),
+///     Err(other) => println!("{other}"),
+///     Ok(timeout) => println!("{timeout:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RejectReason {
@@ -180,6 +203,20 @@ impl From<StartError> for RejectReason {
 }
 
 /// Why a timer could not be started.
+///
+/// ```
+/// use hashed_wheel::{HashedWheelTimer, StartError};
+/// use std::io;
+///
+/// let timer = HashedWheelTimer::builder()
+///     .thread_factory(|_| Err(io::Error::other("no more threads")))
+///     .build()?;
+/// assert!(matches!(timer.start(), Err(StartError::Spawn(_)))); // the next call would try again
+///
+/// timer.stop()?;
+/// assert!(matches!(timer.start(), Err(StartError::Stopped)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
@@ -208,6 +245,22 @@ impl Error for StartError {
 }
 
 /// Why a timer could not be stopped.
+///
+/// ```
+/// use hashed_wheel::{HashedWheelTimer, StopError};
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+///
+/// let timer = HashedWheelTimer::new(Duration::from_millis(1), 512);
+/// let (sender, receiver) = mpsc::channel();
+/// timer.new_timeout(
+///     // Stopping waits for the timer thread, and this runs on it.
+///     move |timeout| drop(sender.send(timeout.timer().stop().map(|left| left.len()))),
+///     Duration::ZERO,
+/// )?;
+/// assert_eq!(receiver.recv()?, Err(StopError::FromTimerThread));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopError {
@@ -230,6 +283,23 @@ impl fmt::Display for StopError {
 impl Error for StopError {}
 
 /// Why a future under [`with_timeout`](crate::TimerHandle::with_timeout) did not give its output.
+///
+/// ```
+/// use hashed_wheel::{HashedWheelTimer, ManualClock, TimeoutError};
+/// use std::future;
+/// use std::pin::pin;
+/// use std::task::{Context, Poll, Waker};
+/// use std::time::Duration;
+///
+/// let clock = ManualClock::new();
+/// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+/// let mut limited = pin!(timer.with_timeout(future::pending::<()>(), Duration::from_secs(5)));
+/// let mut context = Context::from_waker(Waker::noop());
+/// assert!(limited.as_mut().poll(&mut context).is_pending());
+/// clock.advance(Duration::from_secs(5));
+/// assert!(matches!(limited.poll(&mut context), Poll::Ready(Err(TimeoutError::Elapsed))));
+/// # Ok::<(), hashed_wheel::ConfigError>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TimeoutError {

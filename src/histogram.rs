@@ -110,27 +110,102 @@ pub struct Lateness {
 
 impl Lateness {
     /// How many runs are in it.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// // A tick of 100 ms, and one timeout for each of the first hundred milliseconds.
+    /// for delay in 1..=100 {
+    ///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// assert_eq!(lateness.count(), 100);
+    /// ```
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
     /// Half of the runs were no later than this.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// // A tick of 100 ms, and one timeout for each of the first hundred milliseconds.
+    /// for delay in 1..=100 {
+    ///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// assert!((50..57).contains(&lateness.p50().as_millis()));
+    /// ```
     pub fn p50(&self) -> Duration {
         self.percentile(50)
     }
 
     /// Nine in ten runs were no later than this.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// // A tick of 100 ms, and one timeout for each of the first hundred milliseconds.
+    /// for delay in 1..=100 {
+    ///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// assert!((89..=99).contains(&lateness.p90().as_millis()));
+    /// ```
     pub fn p90(&self) -> Duration {
         self.percentile(90)
     }
 
     /// Of a hundred runs, 99 were no later than this.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// // A tick of 100 ms, and one timeout for each of the first hundred milliseconds.
+    /// for delay in 1..=100 {
+    ///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// assert!((98..=99).contains(&lateness.p99().as_millis()));
+    /// ```
     pub fn p99(&self) -> Duration {
         self.percentile(99)
     }
 
     /// The latest that a run has begun, exactly. The same as
     /// [`Stats::max_lateness`](crate::Stats::max_lateness).
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// // A tick of 100 ms, and one timeout for each of the first hundred milliseconds.
+    /// for delay in 1..=100 {
+    ///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// assert_eq!(lateness.max(), Duration::from_millis(99));
+    /// ```
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
     }
@@ -138,6 +213,22 @@ impl Lateness {
     /// This part of the runs was no later; `0.999` for the 99.9th percentile. Zero if there were none.
     ///
     /// `part` is taken as 0 if it is less or not a number, and as 1 if it is more.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// // A tick of 100 ms, and one timeout for each of the first hundred milliseconds.
+    /// for delay in 1..=100 {
+    ///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// assert!((98..=99).contains(&lateness.quantile(0.999).as_millis()));
+    /// assert_eq!(lateness.quantile(1.0), lateness.max());
+    /// ```
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_sign_loss,
@@ -150,6 +241,27 @@ impl Lateness {
 
     /// The buckets that are not empty: the latest that each is made for (inclusive), and how many runs
     /// are in it alone. In rising order; the bound of the last is [`max`](Lateness::max).
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// // A tick of 100 ms, and one timeout for each of the first hundred milliseconds.
+    /// for delay in 1..=100 {
+    ///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// let in_time: u64 = lateness
+    ///     .buckets()
+    ///     .filter(|(latest, _)| *latest <= Duration::from_millis(50))
+    ///     .map(|(_, runs)| runs)
+    ///     .sum();
+    /// assert!((40..=51).contains(&in_time));
+    /// assert_eq!(lateness.buckets().map(|(_, runs)| runs).sum::<u64>(), lateness.count());
+    /// ```
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let filled = self.counts.iter().enumerate();
         filled

@@ -16,7 +16,19 @@
 
 use crate::sync::{AtomicU8, AtomicU64, Condvar, Mutex, Ordering};
 
-/// Where a timer is in its life.
+/// Where a timer is in its life. It never goes back.
+///
+/// ```
+/// use hashed_wheel::{HashedWheelTimer, TimerState};
+///
+/// let timer = HashedWheelTimer::default();
+/// assert_eq!(timer.state(), TimerState::Init);
+/// timer.start()?;
+/// assert_eq!(timer.state(), TimerState::Started);
+/// timer.stop()?;
+/// assert_eq!(timer.state(), TimerState::Shutdown);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimerState {
     /// Built, not started. The first timeout starts it.

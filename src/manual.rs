@@ -47,11 +47,27 @@ struct Shared {
 
 impl ManualClock {
     /// A clock that reads zero.
+    ///
+    /// ```
+    /// use hashed_wheel::ManualClock;
+    ///
+    /// assert!(ManualClock::new().now().is_zero());
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The time since its creation.
+    ///
+    /// ```
+    /// use hashed_wheel::ManualClock;
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let same_clock = clock.clone();
+    /// clock.advance(Duration::from_secs(90));
+    /// assert_eq!(same_clock.now(), Duration::from_secs(90));
+    /// ```
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.nanos())
     }
@@ -63,8 +79,27 @@ impl ManualClock {
     /// counted from there, and fires within the same call if it falls due. Several timers take turns
     /// in the order of their boundaries. The clock saturates at 2^64 ns; several threads that advance it take turns.
     ///
+    /// ```
+    /// use hashed_wheel::{HashedWheelTimer, ManualClock, Period};
+    /// use std::sync::{Arc, Mutex};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let runs = Arc::new(Mutex::new(Vec::new()));
+    /// let (noted, now) = (Arc::clone(&runs), clock.clone());
+    /// timer.new_periodic(
+    ///     move |_| noted.lock().unwrap().push(now.now().as_secs()),
+    ///     Duration::from_secs(10),
+    ///     Period::FixedRate(Duration::from_secs(20)),
+    /// )?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(*runs.lock().unwrap(), [10, 30, 50]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Panics
-    /// When called by a task of a timer on this clock.
+    /// When called by a task of a timer on this clock. Like any task's panic, it is caught and counted.
     pub fn advance(&self, by: Duration) {
         assert!(
             !context::is_on_clock(self.identity()),

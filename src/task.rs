@@ -10,12 +10,55 @@ use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::time::Duration;
 
 /// What `stop` gives back through [`Timeout::take_task`], and what a boxed task looks like.
+///
+/// Any closure that takes a `&Timeout` is a task and needs no box; up to 32 bytes of captures are stored
+/// without an allocation. A box is for tasks of different types in one place:
+///
+/// ```
+/// use hashed_wheel::{HashedWheelTimer, Task};
+/// use std::time::Duration;
+///
+/// let timer = HashedWheelTimer::default();
+/// let tasks: Vec<Task> = vec![Box::new(|_| println!("one")), Box::new(|_| println!("another"))];
+/// for task in tasks {
+///     timer.new_timeout(task, Duration::from_secs(1))?;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type Task = Box<dyn FnOnce(&Timeout) + Send>;
 
 /// What an executor or a thread factory is given: to be called once, on whatever thread it likes.
+///
+/// ```
+/// use hashed_wheel::{HashedWheelTimer, Job};
+/// use std::thread;
+///
+/// fn on_a_thread_of_its_own(job: Job) {
+///     thread::spawn(job);
+/// }
+///
+/// let timer = HashedWheelTimer::builder().executor(on_a_thread_of_its_own).build()?;
+/// # Ok::<(), hashed_wheel::ConfigError>(())
+/// ```
 pub type Job = Box<dyn FnOnce() + Send>;
 
 /// When a periodic task comes again.
+///
+/// A period below one tick runs at every tick. Runs of one timeout never overlap.
+///
+/// ```
+/// use hashed_wheel::{HashedWheelTimer, Period};
+/// use std::time::Duration;
+///
+/// let timer = HashedWheelTimer::default();
+/// // Every ten seconds, counted from the first: for what follows the clock.
+/// let rate = Period::FixedRate(Duration::from_secs(10));
+/// timer.new_periodic(|_| println!("heartbeat"), Duration::ZERO, rate)?;
+/// // With ten seconds of rest after each run: for what may take long.
+/// let delay = Period::FixedDelay(Duration::from_secs(10));
+/// timer.new_periodic(|_| println!("clean up"), Duration::from_secs(60), delay)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Period {
     /// Run *n* is due at the first deadline + *n* × period. The phase is kept for ever; what was

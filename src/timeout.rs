@@ -114,6 +114,24 @@ impl Timeout {
     /// The task is dropped before this returns, on this thread. A periodic task that is running at
     /// this moment is dropped by the thread that runs it, when the run ends.
     ///
+    /// It costs the same however many timeouts are pending. It takes no lock and wakes nobody: what is left
+    /// of the timeout in queue or wheel is an entry of 16 bytes, which the timer drops when it meets it.
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let connection = Arc::new("a connection");
+    /// let held = Arc::clone(&connection);
+    /// let timeout = timer.new_timeout(move |_| println!("{held}"), Duration::from_secs(30))?;
+    ///
+    /// assert!(timeout.cancel());
+    /// assert_eq!(Arc::strong_count(&connection), 1); // what the task held is free again
+    /// assert!(!timeout.cancel()); // the second time
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Panics
     /// If dropping what the task has captured panics. The timeout is cancelled all the same.
     #[inline]
@@ -126,6 +144,17 @@ impl Timeout {
     }
 
     /// Whether it was cancelled, or returned by [`stop`](TimerHandle::stop). Once true, always true.
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let timeout = timer.new_timeout(|_| {}, Duration::from_secs(30))?;
+    /// assert!(!timeout.is_cancelled());
+    /// timer.stop()?;
+    /// assert!(timeout.is_cancelled());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         matches!(
             self.slot().word().state(),
@@ -134,6 +163,20 @@ impl Timeout {
     }
 
     /// Whether its task has begun to run, once and for all. Never true of a periodic timeout.
+    ///
+    /// With an [executor](crate::HashedWheelTimerBuilder::executor): whether it was handed over.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let timeout = timer.new_timeout(|itself| assert!(itself.is_expired()), Duration::from_secs(1))?;
+    /// assert!(!timeout.is_expired());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(timeout.is_expired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_expired(&self) -> bool {
         let word = self.slot().word();
         match word.state() {
@@ -145,7 +188,8 @@ impl Timeout {
 
     /// Moves a pending one-shot timeout: it now fires `delay` from now, be that earlier or later.
     ///
-    /// `false`, and without effect, if it has fired, was cancelled, or is periodic.
+    /// `false`, and without effect, if it has fired, was cancelled, or is periodic. Cheaper than `cancel`
+    /// and a new timeout. Two resets that race leave the deadline of one of them.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -179,6 +223,17 @@ impl Timeout {
     ///
     /// Of one that [`stop`](TimerHandle::stop) returned: what was left when the timer was stopped. Of
     /// a periodic one: the time to its next run. [`Duration::MAX`] if it never fires.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let timeout = timer.new_timeout(|_| {}, Duration::from_secs(30))?;
+    /// clock.advance(Duration::from_secs(10));
+    /// assert_eq!(timeout.remaining(), Duration::from_secs(20));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn remaining(&self) -> Duration {
         let inner = self.inner();
         let word = self.slot().word();
@@ -196,6 +251,23 @@ impl Timeout {
     }
 
     /// A handle on its timer.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// timer.new_timeout(
+    ///     |timeout| {
+    ///         let again = timeout.timer().new_timeout(|_| println!("second try"), Duration::from_secs(2));
+    ///         assert!(again.is_ok());
+    ///     },
+    ///     Duration::from_secs(1),
+    /// )?;
+    /// clock.advance(Duration::from_secs(3));
+    /// assert_eq!(timer.stats().expired, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn timer(&self) -> TimerHandle {
         // SAFETY: the pointer came from `Arc::as_ptr`, and the count is at least one: somebody holds
         // an `Arc` as long as this slot is not free. This adds one, which the new `Arc` takes over.
@@ -208,6 +280,9 @@ impl Timeout {
 
     /// The task of a timeout that [`stop`](TimerHandle::stop) returned, the first time it is asked
     /// for. Of a periodic one: a task that runs it once.
+    ///
+    /// `None` the second time, of any other timeout, and of a periodic one that was running on an executor
+    /// when the timer stopped.
     ///
     /// ```
     /// # use hashed_wheel::HashedWheelTimer;

@@ -16,14 +16,20 @@ use std::time::Duration;
 
 /// A timer on a hashed wheel: the owner. Dropping it stops the timer.
 ///
+/// One row of buckets that time goes round and round; a timeout lies in the bucket of its tick. What is
+/// further away than one turn is passed over until its turn has come, so let tick × slots, one turn,
+/// be of the order of your usual delay: [`choosing`](crate::docs::choosing) has numbers. By default that is
+/// 100 ms × 512, some 51 seconds.
+///
 /// ```
 /// use hashed_wheel::HashedWheelTimer;
 /// use std::time::Duration;
 ///
 /// let timer = HashedWheelTimer::new(Duration::from_millis(10), 512);
-/// let timeout = timer.new_timeout(|_| println!("hello"), Duration::from_secs(3)).unwrap();
-/// timeout.cancel();
-/// assert_eq!(timer.stop().unwrap().len(), 0);
+/// let timeout = timer.new_timeout(|_| println!("hello"), Duration::from_secs(3))?;
+/// assert!(timeout.cancel());
+/// assert_eq!(timer.stop()?.len(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct HashedWheelTimer {
     inner: Arc<Inner>,
@@ -32,15 +38,18 @@ pub struct HashedWheelTimer {
 /// A timer on a hierarchy of wheels: the owner. Dropping it stops the timer.
 ///
 /// It obeys the same rules as [`HashedWheelTimer`] and fires everything at the same boundaries; what
-/// differs is what a timeout costs that is far away.
+/// differs is what a timeout costs that is far away: it moves down one level at a time, instead of
+/// being passed over once a turn. For a fine tick with delays from milliseconds to days. By default a
+/// tick of 1 ms and 20 buckets on each level: 20 ms, 400 ms, 8 s, 160 s and so on.
 ///
 /// ```
 /// use hashed_wheel::HierarchicalWheelTimer;
 /// use std::time::Duration;
 ///
 /// let timer = HierarchicalWheelTimer::new(Duration::from_millis(1), 20);
-/// timer.new_timeout(|_| println!("tomorrow"), Duration::from_secs(86_400)).unwrap();
-/// assert_eq!(timer.stop().unwrap().len(), 1);
+/// timer.new_timeout(|_| println!("tomorrow"), Duration::from_secs(86_400))?;
+/// assert_eq!(timer.stop()?.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct HierarchicalWheelTimer {
     inner: Arc<Inner>,
@@ -48,16 +57,25 @@ pub struct HierarchicalWheelTimer {
 
 /// A handle on a timer of either kind, cheap to clone.
 ///
-/// It does not keep the timer running: when the owner is dropped the timer stops, and the handle says
-/// so. A task may therefore hold one on its own timer.
+/// It can do all that an owner can. It does not keep the timer running: when the owner is dropped the timer
+/// stops, and the handle says so. A task may therefore hold one on its own timer, without a cycle.
 ///
 /// ```
 /// use hashed_wheel::{HashedWheelTimer, TimerHandle, TimerState};
+/// use std::time::Duration;
+///
+/// // Takes either timer.
+/// fn remind(timer: &TimerHandle) -> bool {
+///     timer.new_timeout(|_| println!("drink something"), Duration::from_secs(3600)).is_ok()
+/// }
 ///
 /// let timer = HashedWheelTimer::default();
-/// let handle: TimerHandle = timer.handle();
+/// let handle = timer.handle();
+/// assert!(remind(&handle));
+///
 /// drop(timer);
 /// assert_eq!(handle.state(), TimerState::Shutdown);
+/// assert!(!remind(&handle));
 /// ```
 #[derive(Clone)]
 pub struct TimerHandle {
@@ -83,6 +101,14 @@ impl HashedWheelTimer {
     /// A timer that looks at its timeouts every `tick_duration`, on a wheel of `ticks_per_wheel`
     /// slots, which are rounded up to a power of two. It starts with the first timeout.
     ///
+    /// ```
+    /// use hashed_wheel::{HashedWheelTimer, TimerState};
+    /// use std::time::Duration;
+    ///
+    /// let timer = HashedWheelTimer::new(Duration::from_millis(10), 512);
+    /// assert_eq!(timer.state(), TimerState::Init);
+    /// ```
+    ///
     /// # Panics
     /// With the message of the [`ConfigError`](crate::ConfigError) that
     /// [`build`](HashedWheelTimerBuilder::build) would return.
@@ -95,6 +121,16 @@ impl HashedWheelTimer {
     }
 
     /// All settings, by name.
+    ///
+    /// ```
+    /// use hashed_wheel::HashedWheelTimer;
+    ///
+    /// let timer = HashedWheelTimer::builder()
+    ///     .max_pending_timeouts(100_000)
+    ///     .thread_name("timeouts")
+    ///     .build()?;
+    /// # Ok::<(), hashed_wheel::ConfigError>(())
+    /// ```
     pub fn builder() -> HashedWheelTimerBuilder {
         HashedWheelTimerBuilder::default()
     }
@@ -117,6 +153,14 @@ impl HierarchicalWheelTimer {
     /// A timer that looks at its timeouts every `tick_duration`, on levels of `wheel_size` buckets. It
     /// starts with the first timeout.
     ///
+    /// ```
+    /// use hashed_wheel::{HierarchicalWheelTimer, TimerState};
+    /// use std::time::Duration;
+    ///
+    /// let timer = HierarchicalWheelTimer::new(Duration::from_millis(1), 64);
+    /// assert_eq!(timer.state(), TimerState::Init);
+    /// ```
+    ///
     /// # Panics
     /// With the message of the [`ConfigError`](crate::ConfigError) that
     /// [`build`](HierarchicalWheelTimerBuilder::build) would return.
@@ -129,6 +173,16 @@ impl HierarchicalWheelTimer {
     }
 
     /// All settings, by name.
+    ///
+    /// ```
+    /// use hashed_wheel::HierarchicalWheelTimer;
+    ///
+    /// let timer = HierarchicalWheelTimer::builder()
+    ///     .max_pending_timeouts(100_000)
+    ///     .thread_name("timeouts")
+    ///     .build()?;
+    /// # Ok::<(), hashed_wheel::ConfigError>(())
+    /// ```
     pub fn builder() -> HierarchicalWheelTimerBuilder {
         HierarchicalWheelTimerBuilder::default()
     }
@@ -144,13 +198,34 @@ impl Default for HierarchicalWheelTimer {
 }
 
 /// What owners and handles have in common.
+///
+/// The examples differ in how they come by a `timer`: one with the default settings, and one that is
+/// driven by a manual `clock`.
 macro_rules! timer_methods {
-    ($($timer:ident),*) => {$(
+    ($($timer:ident, $default:literal, $on_clock:literal;)*) => {$(
         impl $timer {
             /// Schedules `task` to run once, `delay` from now: at the first boundary of a tick at or
             /// after that moment, never before. Starts the timer if that has not happened yet.
             ///
-            /// Never runs the task itself, and never waits for the timer thread once it has started.
+            /// Never runs the task itself, and never waits for the timer thread once it has started. A
+            /// zero delay fires at the next boundary, [`Duration::MAX`] never. The [`Timeout`] may be
+            /// dropped; the task runs all the same.
+            ///
+            /// ```
+            /// # use hashed_wheel::*;
+            /// # use std::time::Duration;
+            #[doc = $default]
+            /// let deadline = timer.new_timeout(|_| println!("no answer"), Duration::from_secs(5))?;
+            /// assert!(deadline.cancel());
+            ///
+            /// // A task is given its own timeout, and through that the timer: here, to try again.
+            /// let first_try = |timeout: &Timeout| {
+            ///     let second_try = |_: &Timeout| println!("second try");
+            ///     let _ = timeout.timer().new_timeout(second_try, Duration::from_secs(10));
+            /// };
+            /// timer.new_timeout(first_try, Duration::from_secs(5))?;
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
             ///
             /// # Errors
             /// [`Rejected`], with the task inside, if the timer has stopped, holds as many pending
@@ -171,24 +246,23 @@ macro_rules! timer_methods {
             /// at every tick; runs never overlap; a run that panics is counted, and the next one comes.
             ///
             /// ```
-            /// # use hashed_wheel::{HashedWheelTimer, ManualClock, Period};
+            /// # use hashed_wheel::*;
             /// # use std::sync::atomic::{AtomicU32, Ordering};
             /// # use std::sync::Arc;
             /// # use std::time::Duration;
             /// let clock = ManualClock::new();
-            /// let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+            #[doc = $on_clock]
             /// let beats = Arc::new(AtomicU32::new(0));
             /// let count = Arc::clone(&beats);
-            /// let heartbeat = timer
-            ///     .new_periodic(
-            ///         move |_| { count.fetch_add(1, Ordering::Relaxed); },
-            ///         Duration::from_secs(1),
-            ///         Period::FixedRate(Duration::from_secs(1)),
-            ///     )
-            ///     .unwrap();
+            /// let heartbeat = timer.new_periodic(
+            ///     move |_| { count.fetch_add(1, Ordering::Relaxed); },
+            ///     Duration::from_secs(1),
+            ///     Period::FixedRate(Duration::from_secs(1)),
+            /// )?;
             /// clock.advance(Duration::from_secs(60));
             /// assert_eq!(beats.load(Ordering::Relaxed), 60);
             /// assert!(heartbeat.cancel());
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
             /// ```
             ///
             /// # Errors
@@ -214,6 +288,18 @@ macro_rules! timer_methods {
             /// Starts the timer, unless it is started: its time zero is now. The first timeout does so
             /// by itself.
             ///
+            /// Calling it says where a thread that cannot be started shall be noticed, and where time zero
+            /// lies, from which ticks are counted.
+            ///
+            /// ```
+            /// # use hashed_wheel::*;
+            #[doc = $default]
+            /// timer.start()?;
+            /// assert_eq!(timer.state(), TimerState::Started);
+            /// timer.start()?; // no effect
+            /// # Ok::<(), StartError>(())
+            /// ```
+            ///
             /// # Errors
             /// If it has been stopped, or if its thread could not be started; in that case the next
             /// call tries again.
@@ -227,6 +313,22 @@ macro_rules! timer_methods {
             /// A second call, or one that comes while another is stopping the timer, returns an empty
             /// vector when the timer has stopped. Futures resolve to their error and are not returned.
             ///
+            /// ```
+            /// # use hashed_wheel::*;
+            /// # use std::time::Duration;
+            #[doc = $default]
+            /// timer.new_timeout(|_| println!("goodbye"), Duration::from_secs(60))?;
+            ///
+            /// let unprocessed = timer.stop()?;
+            /// assert_eq!(unprocessed.len(), 1);
+            /// for timeout in unprocessed {
+            ///     assert!(timeout.is_cancelled());
+            ///     println!("{:?} were left", timeout.remaining());
+            /// }
+            /// assert!(timer.new_timeout(|_| {}, Duration::ZERO).is_err());
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            ///
             /// # Errors
             /// When called by a task on the timer thread, which it would have to wait for. Nothing has
             /// changed then.
@@ -235,11 +337,33 @@ macro_rules! timer_methods {
             }
 
             /// Where the timer is in its life.
+            ///
+            /// ```
+            /// # use hashed_wheel::*;
+            #[doc = $default]
+            /// assert_eq!(timer.state(), TimerState::Init);
+            /// timer.stop()?;
+            /// assert_eq!(timer.state(), TimerState::Shutdown);
+            /// # Ok::<(), StopError>(())
+            /// ```
             pub fn state(&self) -> TimerState {
                 self.inner.lifecycle.state()
             }
 
             /// How many timeouts are scheduled and have neither fired nor been cancelled.
+            ///
+            /// It falls at `cancel` itself, and before a task runs. It is 0 when the timer has stopped.
+            ///
+            /// ```
+            /// # use hashed_wheel::*;
+            /// # use std::time::Duration;
+            #[doc = $default]
+            /// let timeout = timer.new_timeout(|_| {}, Duration::from_secs(60))?;
+            /// assert_eq!(timer.pending_timeouts(), 1);
+            /// timeout.cancel();
+            /// assert_eq!(timer.pending_timeouts(), 0);
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
             pub fn pending_timeouts(&self) -> usize {
                 self.inner.pending_timeouts()
             }
@@ -250,11 +374,35 @@ macro_rules! timer_methods {
             /// no lock that scheduling, cancelling or firing has to wait for, and allocates nothing.
             /// About 0.2 µs, whether one thread has used the timer or eight, and 2 µs when none of it is in
             /// the cache (2-core x86-64 virtual machine, rustc 1.95).
+            ///
+            /// ```
+            /// # use hashed_wheel::*;
+            /// # use std::time::Duration;
+            /// let clock = ManualClock::new();
+            #[doc = $on_clock]
+            /// timer.new_timeout(|_| {}, Duration::from_secs(1))?;
+            /// timer.new_timeout(|_| {}, Duration::from_secs(2))?.cancel();
+            /// clock.advance(Duration::from_secs(3));
+            ///
+            /// let stats = timer.stats();
+            /// assert_eq!((stats.scheduled, stats.expired, stats.cancelled), (2, 1, 1));
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
             pub fn stats(&self) -> Stats {
                 self.inner.stats()
             }
 
             /// A handle on this timer.
+            ///
+            /// ```
+            /// # use hashed_wheel::*;
+            /// # use std::time::Duration;
+            #[doc = $default]
+            /// let handle = timer.handle();
+            /// std::thread::spawn(move || {
+            ///     handle.new_timeout(|_| println!("from another thread"), Duration::from_secs(1)).is_ok()
+            /// });
+            /// ```
             #[must_use]
             pub fn handle(&self) -> TimerHandle {
                 TimerHandle { inner: Arc::clone(&self.inner) }
@@ -262,6 +410,24 @@ macro_rules! timer_methods {
 
             /// A future that is ready `delay` after this call, or with an error when the timer has
             /// stopped. It needs no async runtime.
+            ///
+            /// ```
+            /// # use hashed_wheel::*;
+            /// # use std::task::{Context, Waker};
+            /// # use std::time::Duration;
+            /// let clock = ManualClock::new();
+            #[doc = $on_clock]
+            /// let mut nap = Box::pin(async {
+            ///     timer.sleep(Duration::from_secs(8)).await?;
+            ///     Ok::<_, RejectReason>("rested")
+            /// });
+            /// // An executor does this.
+            /// let mut context = Context::from_waker(Waker::noop());
+            /// assert!(nap.as_mut().poll(&mut context).is_pending());
+            /// clock.advance(Duration::from_secs(8));
+            /// assert!(nap.as_mut().poll(&mut context).is_ready());
+            /// # Ok::<(), ConfigError>(())
+            /// ```
             pub fn sleep(&self, delay: Duration) -> Sleep {
                 Sleep::new(&self.inner, delay)
             }
@@ -270,15 +436,26 @@ macro_rules! timer_methods {
             /// timeout is ever made.
             ///
             /// ```
-            /// # use hashed_wheel::{HashedWheelTimer, TimeoutError};
+            /// # use hashed_wheel::*;
+            /// # use std::pin::pin;
+            /// # use std::task::{Context, Poll, Waker};
             /// # use std::time::Duration;
-            /// # async fn example(timer: HashedWheelTimer, request: impl Future<Output = u32>) {
-            /// match timer.with_timeout(request, Duration::from_secs(5)).await {
-            ///     Ok(answer) => println!("{answer}"),
-            ///     Err(TimeoutError::Elapsed) => println!("no answer in five seconds"),
-            ///     Err(error) => println!("{error}"),
-            /// }
-            /// # }
+            /// let clock = ManualClock::new();
+            #[doc = $on_clock]
+            /// let never_ready = std::future::pending::<u32>();
+            /// let request = async {
+            ///     match timer.with_timeout(never_ready, Duration::from_secs(5)).await {
+            ///         Ok(answer) => format!("{answer}"),
+            ///         Err(TimeoutError::Elapsed) => "no answer in five seconds".to_owned(),
+            ///         Err(error) => error.to_string(),
+            ///     }
+            /// };
+            /// # let mut request = pin!(request);
+            /// # let mut context = Context::from_waker(Waker::noop());
+            /// # assert!(request.as_mut().poll(&mut context).is_pending());
+            /// # clock.advance(Duration::from_secs(5));
+            /// # assert_eq!(request.poll(&mut context), Poll::Ready("no answer in five seconds".to_owned()));
+            /// # Ok::<(), ConfigError>(())
             /// ```
             pub fn with_timeout<F: IntoFuture>(
                 &self,
@@ -290,6 +467,19 @@ macro_rules! timer_methods {
 
             /// Ticks every `period`, first one period from now. The phase is kept, and what was missed
             /// is skipped.
+            ///
+            /// ```
+            /// # use hashed_wheel::*;
+            /// # use std::time::Duration;
+            #[doc = $default]
+            /// let mut every_minute = timer.interval(Duration::from_secs(60));
+            /// let report = async move {
+            ///     while every_minute.tick().await.is_ok() {
+            ///         println!("still here");
+            ///     }
+            /// };
+            /// # drop(report);
+            /// ```
             pub fn interval(&self, period: Duration) -> Interval {
                 Interval::new(&self.inner, period)
             }
@@ -307,7 +497,17 @@ macro_rules! timer_methods {
     )*};
 }
 
-timer_methods!(HashedWheelTimer, HierarchicalWheelTimer, TimerHandle);
+timer_methods!(
+    HashedWheelTimer,
+        "let timer = HashedWheelTimer::default();",
+        "let timer = HashedWheelTimer::builder().clock(&clock).build()?;";
+    HierarchicalWheelTimer,
+        "let timer = HierarchicalWheelTimer::default();",
+        "let timer = HierarchicalWheelTimer::builder().clock(&clock).build()?;";
+    TimerHandle,
+        "let owner = HashedWheelTimer::default();\nlet timer = owner.handle();",
+        "let owner = HashedWheelTimer::builder().clock(&clock).build()?;\nlet timer = owner.handle();";
+);
 
 impl Drop for HashedWheelTimer {
     fn drop(&mut self) {

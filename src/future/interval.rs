@@ -13,6 +13,30 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 /// Ticks at a fixed rate: made by [`interval`](crate::TimerHandle::interval).
+///
+/// With the feature `stream` it is a `futures_core::Stream` as well. Dropping it ends it.
+///
+/// ```
+/// use hashed_wheel::{Interval, RejectReason};
+///
+/// async fn beat(mut interval: Interval) -> RejectReason {
+///     loop {
+///         if let Err(reason) = interval.tick().await {
+///             return reason; // the timer has stopped
+///         }
+///         println!("beat");
+///     }
+/// }
+/// # use std::task::{Context, Poll, Waker};
+/// # use std::time::Duration;
+/// # let clock = hashed_wheel::ManualClock::new();
+/// # let timer = hashed_wheel::HashedWheelTimer::builder().clock(&clock).build().unwrap();
+/// # let mut beating = Box::pin(beat(timer.interval(Duration::from_secs(1))));
+/// # let mut context = Context::from_waker(Waker::noop());
+/// # assert!(beating.as_mut().poll(&mut context).is_pending());
+/// # timer.stop().unwrap();
+/// # assert!(matches!(beating.as_mut().poll(&mut context), Poll::Ready(RejectReason::Stopped)));
+/// ```
 pub struct Interval {
     period: u64,
     /// Waits for the next tick.
@@ -32,13 +56,47 @@ impl Interval {
     /// The first comes one period after the interval was made, and the others at whole periods after it;
     /// those that were missed are skipped. It is cancel-safe: a call that is dropped loses no tick.
     ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::pin::pin;
+    /// # use std::task::{Context, Waker};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let mut interval = timer.interval(Duration::from_secs(10));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// let mut tick = pin!(interval.tick());
+    /// assert!(tick.as_mut().poll(&mut context).is_pending());
+    /// clock.advance(Duration::from_secs(10));
+    /// assert!(tick.poll(&mut context).is_ready());
+    /// # Ok::<(), hashed_wheel::ConfigError>(())
+    /// ```
+    ///
     /// # Errors
-    /// When the timer has stopped, or did not take the timeout.
+    /// [`RejectReason`] when the timer has stopped, holds as many pending timeouts as it may, or could not
+    /// be started. After the last two the next call waits for the next tick.
     pub async fn tick(&mut self) -> Result<(), RejectReason> {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
     /// [`tick`](Interval::tick) for hand-written futures.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::task::{Context, Waker};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let mut interval = timer.interval(Duration::from_secs(10));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert!(interval.poll_tick(&mut context).is_pending());
+    /// clock.advance(Duration::from_secs(35)); // three ticks, two of them missed
+    /// assert!(interval.poll_tick(&mut context).is_ready());
+    /// assert!(interval.poll_tick(&mut context).is_pending());
+    /// clock.advance(Duration::from_secs(5)); // the phase is kept
+    /// assert!(interval.poll_tick(&mut context).is_ready());
+    /// # Ok::<(), hashed_wheel::ConfigError>(())
+    /// ```
     ///
     /// # Errors
     /// As for `tick`.
@@ -60,6 +118,13 @@ impl Interval {
     }
 
     /// The time from one tick to the next.
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// assert_eq!(timer.interval(Duration::from_secs(10)).period(), Duration::from_secs(10));
+    /// ```
     pub fn period(&self) -> Duration {
         Duration::from_nanos(self.period)
     }

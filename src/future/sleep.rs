@@ -28,6 +28,26 @@ use std::time::Duration;
 ///
 /// Its time counts from the call that made it. It takes a timeout when it is first polled, and
 /// cancels it when dropped. When the timer stops, it ends with an error: it never hangs.
+///
+/// ```
+/// use hashed_wheel::{HashedWheelTimer, RejectReason, Sleep};
+/// use std::pin::pin;
+/// use std::task::{Context, Poll, Waker};
+/// use std::time::Duration;
+///
+/// let timer = HashedWheelTimer::default();
+/// let sleep: Sleep = timer.sleep(Duration::from_secs(60));
+/// assert_eq!(timer.pending_timeouts(), 0); // not polled yet
+///
+/// let mut sleep = pin!(sleep);
+/// let mut context = Context::from_waker(Waker::noop());
+/// assert!(sleep.as_mut().poll(&mut context).is_pending());
+/// assert_eq!(timer.pending_timeouts(), 1);
+///
+/// timer.stop()?;
+/// assert!(matches!(sleep.poll(&mut context), Poll::Ready(Err(RejectReason::Stopped))));
+/// # Ok::<(), hashed_wheel::StopError>(())
+/// ```
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
     timer: Arc<Inner>,
@@ -101,6 +121,14 @@ impl Sleep {
     }
 
     /// A handle on its timer.
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let sleep = timer.sleep(Duration::from_secs(60));
+    /// let as_long_again = sleep.timer().sleep(Duration::from_secs(60));
+    /// ```
     pub fn timer(&self) -> TimerHandle {
         TimerHandle::new(Arc::clone(&self.timer))
     }

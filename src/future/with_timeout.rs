@@ -11,6 +11,21 @@ use std::task::{Context, Poll};
 ///
 /// Its time counts from the call that made it. If the future is ready when first polled, the timer is
 /// not asked at all.
+///
+/// ```
+/// use hashed_wheel::{HashedWheelTimer, WithTimeout};
+/// use std::future::{Ready, ready};
+/// use std::pin::pin;
+/// use std::task::{Context, Poll, Waker};
+/// use std::time::Duration;
+///
+/// let timer = HashedWheelTimer::default();
+/// let limited: WithTimeout<Ready<u32>> = timer.with_timeout(ready(42), Duration::from_secs(5));
+///
+/// let mut context = Context::from_waker(Waker::noop());
+/// assert!(matches!(pin!(limited).poll(&mut context), Poll::Ready(Ok(42))));
+/// assert_eq!(timer.stats().scheduled, 0);
+/// ```
 #[must_use = "futures do nothing unless polled"]
 pub struct WithTimeout<F> {
     future: F,
@@ -23,11 +38,28 @@ impl<F> WithTimeout<F> {
     }
 
     /// The future.
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let limited = timer.with_timeout(std::future::ready(42), Duration::from_secs(5));
+    /// println!("{:?}", limited.get_ref());
+    /// ```
     pub fn get_ref(&self) -> &F {
         &self.future
     }
 
     /// The future, without its deadline.
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let limited = timer.with_timeout(std::future::ready(42), Duration::from_secs(5));
+    /// let unlimited = limited.into_inner();
+    /// assert_eq!(unlimited.into_inner(), 42); // that of `Ready`
+    /// ```
     pub fn into_inner(self) -> F {
         self.future
     }
