@@ -1,21 +1,89 @@
-//! Timers for a great many timeouts: a port of Netty's `HashedWheelTimer`, with the hierarchical
-//! wheel of Kafka beside it.
+//! A timer for very many timeouts: Netty's `HashedWheelTimer` for Rust, with Kafka's hierarchical wheel
+//! beside it.
 //!
-//! Scheduling and cancelling cost the same whether ten timeouts are pending or ten million, take no
-//! lock and wake nobody. One thread runs what falls due, and sleeps when nothing does.
+//! Scheduling, cancelling and resetting cost the same whether ten timeouts are pending or ten million. They
+//! take no lock, and wake nobody unless the new timeout is the earliest. One thread runs what falls
+//! due, and sleeps when nothing does. There is no async runtime to bring along.
+//!
+#![doc = include_str!("docs/wheel.svg")]
+//!
+//! # A first program
 //!
 //! ```
 //! use hashed_wheel::HashedWheelTimer;
 //! use std::time::Duration;
 //!
-//! let timer = HashedWheelTimer::new(Duration::from_millis(100), 512);
-//! let timeout = timer.new_timeout(|_| println!("hello"), Duration::from_secs(3))?;
-//! timeout.cancel();
-//! for left in timer.stop()? { /* the unprocessed ones */ }
+//! // A tick of 10 ms and 512 slots. The thread starts with the first timeout.
+//! let timer = HashedWheelTimer::new(Duration::from_millis(10), 512);
+//!
+//! // A deadline, and the answer that came in time: the task is dropped, and will never run.
+//! let deadline = timer.new_timeout(|_| println!("no answer"), Duration::from_secs(3))?;
+//! assert!(deadline.cancel());
+//!
+//! // Traffic on a connection: the same timeout, a new deadline.
+//! let idle = timer.new_timeout(|_| println!("silent for a minute"), Duration::from_secs(60))?;
+//! assert!(idle.reset(Duration::from_secs(60)));
+//!
+//! // What has not fired comes back, with its task inside.
+//! for left in timer.stop()? {
+//!     println!("{:?} before its time", left.remaining());
+//! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! How to choose the settings, how it works inside, and what to expect: see the guide, [`docs`].
+//! # What is what
+//!
+//! | for | see |
+//! |---|---|
+//! | a timer, and which of the two | [`HashedWheelTimer`] unless delays spread from milliseconds to days; then [`HierarchicalWheelTimer`] |
+//! | its settings | [`HashedWheelTimerBuilder`], [`HierarchicalWheelTimerBuilder`] |
+//! | passing it around | [`TimerHandle`], which does not keep it running |
+//! | one timeout | [`Timeout`]: [`cancel`](Timeout::cancel), [`reset`](Timeout::reset), [`remaining`](Timeout::remaining) |
+//! | the same task again and again | [`new_periodic`](TimerHandle::new_periodic) and [`Period`] |
+//! | futures, for any executor | [`sleep`](TimerHandle::sleep), [`with_timeout`](TimerHandle::with_timeout), [`interval`](TimerHandle::interval) |
+//! | back-pressure | [`max_pending_timeouts`](HashedWheelTimerBuilder::max_pending_timeouts); [`Rejected`] gives the task back |
+//! | slow tasks | an [`executor`](HashedWheelTimerBuilder::executor) |
+//! | tests without waiting | [`ManualClock`] |
+//! | the end | [`stop`](TimerHandle::stop) returns what has not fired; [`take_task`](Timeout::take_task) gives its task out |
+//! | watching it | [`Stats`] and [`Lateness`] |
+//!
+//! # The rules in short
+//!
+//! - A timeout fires at the first tick at or after its deadline. **Never early**; late by up to one tick, plus
+//!   what the tasks before it take and what the system needs to wake a thread.
+//! - Tasks run on the timer's thread, one after the other, those of an earlier tick first. A panicking one is
+//!   caught, logged and counted; the others go on.
+//! - `cancel` is true for exactly one caller. The task is dropped before it returns.
+//! - Dropping a [`Timeout`] does not cancel it. Dropping the owner of a timer stops it, and drops what is left
+//!   without running it.
+//! - A [`new_timeout`](TimerHandle::new_timeout) that races with [`stop`](TimerHandle::stop) is either among what
+//!   that returns, or gets its task back in the error. None is lost.
+//! - No lock of the timer is held while your code runs, be it a task, a drop, a waker, an executor or a
+//!   thread factory. All of them may call the timer.
+//!
+//! # The guide
+//!
+//! Pages of text with programs that are run: [choosing] the settings, the [design] inside, [performance],
+//! [limits], coming from [Netty][coming_from_netty] and from [tokio][coming_from_tokio], [testing][testing_time]
+//! code that waits, and [questions].
+//!
+//! [choosing]: docs::choosing
+//! [design]: docs::design
+//! [performance]: docs::performance
+//! [limits]: docs::limits
+//! [coming_from_netty]: docs::coming_from_netty
+//! [coming_from_tokio]: docs::coming_from_tokio
+//! [testing_time]: docs::testing_time
+//! [questions]: docs::questions
+//!
+//! # Features
+//!
+//! Both are off unless asked for.
+//!
+//! | feature | |
+//! |---|---|
+//! | `hyper` | a [`TimerHandle`] is a `hyper::rt::Timer` |
+//! | `stream` | an [`Interval`] is a `futures_core::Stream` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder;
