@@ -5,7 +5,7 @@
 //! **down** to the boundary that has passed: so nothing is ever early.
 
 use crate::manual::ManualClock;
-use crate::sync::Instant;
+use crate::monotonic::Monotonic;
 use crate::tick::Tick;
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ pub(crate) const FOREVER: u64 = u64::MAX;
 /// The clock of one timer.
 #[derive(Debug, Clone)]
 pub(crate) enum Clock {
-    /// The monotonic system clock, counted from this instant.
-    System(Instant),
+    /// The system's.
+    System(Monotonic),
     /// One that stands still until told.
     Manual(ManualClock),
 }
 
 impl Clock {
     pub(crate) fn system() -> Clock {
-        Clock::System(Instant::now())
+        Clock::System(Monotonic::start())
     }
 
     /// Nanoseconds since the clock's own beginning.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         match self {
-            Clock::System(beginning) => nanos(beginning.elapsed()),
+            Clock::System(clock) => clock.nanos(),
             Clock::Manual(clock) => clock.nanos(),
         }
     }

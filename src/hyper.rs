@@ -95,12 +95,14 @@ fn now(clock: &Clock) -> Instant {
     }
 }
 
-/// An instant as a moment of a clock: the inverse of [`now`].
+/// An instant as a moment of a clock: the inverse of [`now`]. What has passed is due at once.
 fn moment_of(clock: &Clock, instant: Instant) -> u64 {
-    let beginning = match clock {
-        Clock::System(beginning) => *beginning,
-        Clock::Manual(_) => *ORIGIN,
-    };
-    // What lies before the beginning is due at once.
-    nanos(instant.saturating_duration_since(beginning))
+    match clock {
+        Clock::System(clock) => {
+            // In this order, so that the time between the two readings does not make it early.
+            let ahead = instant.saturating_duration_since(Instant::now());
+            clock.nanos().saturating_add(nanos(ahead))
+        }
+        Clock::Manual(_) => nanos(instant.saturating_duration_since(*ORIGIN)),
+    }
 }

@@ -105,6 +105,7 @@ mod lifecycle;
 #[cfg(all(test, hashed_wheel_loom))]
 mod loom_tests;
 mod manual;
+mod monotonic;
 mod parked;
 mod pending;
 mod ring;

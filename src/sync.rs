@@ -15,7 +15,6 @@ mod plain {
     pub(crate) use std::sync::atomic::{
         AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
-    pub(crate) use std::time::Instant;
     pub(crate) use std::{thread, thread_local};
 
     /// `std`'s cell with loom's way of asking for access, so that one source serves both.
