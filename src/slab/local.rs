@@ -17,12 +17,14 @@
 //! ends, its chains and counters go to the depot, which it holds a reference to. A thread whose
 //! thread-local storage is gone already uses the depot directly.
 //!
-//! No foreign code runs while the cache is borrowed.
+//! No foreign code runs while a cache is in use, so none is thrown away under its user.
 
 use super::Slab;
 use super::slot::{Slot, Vacant};
 use crate::sync::Mutex;
 use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -265,6 +267,12 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
+        let this: *const Cache = self;
+        let _ = LAST.try_with(|last| {
+            if last.get() == this {
+                last.set(ptr::null());
+            }
+        });
         self.depot.put_chain(self.current.replace(Chain::EMPTY));
         self.depot.put_chain(self.spare.replace(Chain::EMPTY));
         let mut ledger = self.depot.ledger.lock();
@@ -278,9 +286,12 @@ impl Drop for Cache {
 }
 
 crate::sync::thread_local! {
-    /// The caches of this thread, the one used last in front.
-    static CACHES: RefCell<Vec<Cache>> = const { RefCell::new(Vec::new()) };
-    /// A number for this thread, or `usize::MAX`. Has no destructor, so it is there to the end.
+    /// The caches of this thread. They stay where they are, and nobody else has a reference.
+    static CACHES: RefCell<Vec<Rc<Cache>>> = const { RefCell::new(Vec::new()) };
+    /// The one of them that was used last, or null. It has no destructor, so that it is there to the end, and
+    /// looking at it takes no check.
+    static LAST: Cell<*const Cache> = const { Cell::new(ptr::null()) };
+    /// A number for this thread, or `usize::MAX`. Has no destructor either.
     static THREAD_NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
@@ -297,37 +308,41 @@ pub(crate) fn thread_number() -> usize {
     })
 }
 
-/// Gives `use_it` this thread's cache of the timer. It must not run foreign code.
+/// Gives `use_it` this thread's cache of the timer. It must not run foreign code, nor call this again.
 #[inline]
 pub(crate) fn with_cache<R>(depot: &Arc<Depot>, use_it: impl FnOnce(&Cache) -> R) -> R {
-    let mut use_it = Some(use_it);
-    let mut take = || use_it.take().expect("called once");
-    let found = CACHES.try_with(|caches| {
-        let mut caches = caches.borrow_mut();
-        if caches
-            .first()
-            .is_none_or(|cache| cache.timer != depot.timer)
-        {
-            bring_to_front(&mut caches, depot);
-        }
-        take()(&caches[0])
-    });
-    match found {
-        Ok(result) => result,
-        // The thread is ending: a cache for this call alone, which its drop settles with the depot.
-        Err(_) => take()(&Cache::new(depot)),
+    let last = LAST.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: null, or one of this thread's caches: a cache that is dropped takes itself out of `LAST`.
+    match unsafe { last.as_ref() } {
+        Some(cache) if cache.timer == depot.timer => use_it(cache),
+        _ => with_another_cache(depot, use_it),
     }
 }
 
 #[cold]
-fn bring_to_front(caches: &mut Vec<Cache>, depot: &Arc<Depot>) {
-    let place = caches
-        .iter()
-        .position(|cache| cache.timer == depot.timer)
-        .unwrap_or_else(|| {
-            caches.retain(|cache| !cache.depot.closed.load(Ordering::Relaxed));
-            caches.push(Cache::new(depot));
-            caches.len() - 1
-        });
-    caches.swap(0, place);
+fn with_another_cache<R>(depot: &Arc<Depot>, use_it: impl FnOnce(&Cache) -> R) -> R {
+    let found = CACHES.try_with(|caches| {
+        let cache = find_or_make(&mut caches.borrow_mut(), depot);
+        // Fails only in a model whose thread is ending; then there is none to be found there later.
+        let _ = LAST.try_with(|last| last.set(cache));
+        cache
+    });
+    match found {
+        // SAFETY: the cache has just been found among this thread's, and only this thread drops it: in
+        // the next call of this function, or at its end.
+        Ok(cache) => use_it(unsafe { &*cache }),
+        // The thread is ending: a cache for this call alone, which its drop settles with the depot.
+        Err(_) => use_it(&Cache::new(depot)),
+    }
+}
+
+fn find_or_make(caches: &mut Vec<Rc<Cache>>, depot: &Arc<Depot>) -> *const Cache {
+    if let Some(cache) = caches.iter().find(|cache| cache.timer == depot.timer) {
+        return Rc::as_ptr(cache);
+    }
+    caches.retain(|cache| !cache.depot.closed.load(Ordering::Relaxed));
+    let cache = Rc::new(Cache::new(depot));
+    let place = Rc::as_ptr(&cache);
+    caches.push(cache);
+    place
 }
