@@ -1,0 +1,118 @@
+//! The operations whose instructions `benches/instructions/check` counts, one at a time: run by it under
+//! callgrind, which counts what happens within [`measured`] and nothing else.
+
+use std::collections::VecDeque;
+use std::env;
+use std::hint::black_box;
+use std::mem;
+use std::time::Duration;
+
+use hashed_wheel::{HashedWheelTimer, HierarchicalWheelTimer, ManualClock, TimerHandle};
+
+/// As many as are counted at once. The check divides by it.
+const TIMEOUTS: u32 = 100_000;
+const DELAY: Duration = Duration::from_secs(30);
+const USAGE: &str = "usage: instructions OPERATION   (see benches/instructions/check)";
+
+/// Where counting begins and ends. A name that callgrind can be given.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn measured(work: &mut &mut dyn FnMut()) {
+    work();
+}
+
+fn measure(mut work: impl FnMut()) {
+    measured(black_box(&mut (&mut work as &mut dyn FnMut())));
+}
+
+fn hashed(clock: &ManualClock) -> TimerHandle {
+    let builder = HashedWheelTimer::builder()
+        .tick_duration(Duration::from_millis(10))
+        .ticks_per_wheel(4096);
+    let owner = builder.clock(clock).build().expect("allowed settings");
+    let timer = owner.handle();
+    // Its end is not what is counted, so it lives as long as the process.
+    mem::forget(owner);
+    timer
+}
+
+fn hierarchical(clock: &ManualClock) -> TimerHandle {
+    let builder = HierarchicalWheelTimer::builder().clock(clock);
+    let owner = builder.build().expect("allowed settings");
+    let timer = owner.handle();
+    mem::forget(owner);
+    timer
+}
+
+fn schedule(timer: &TimerHandle) -> hashed_wheel::Timeout {
+    timer.new_timeout(|_| {}, DELAY).expect("the timer runs")
+}
+
+fn main() {
+    // `cargo bench` adds an argument of its own.
+    let operation = env::args().skip(1).find(|argument| argument != "--bench");
+    let Some(operation) = operation else {
+        // As one of all benches: there is nothing to be counted without callgrind.
+        println!("{USAGE}");
+        return;
+    };
+    // On a manual clock there is no other thread, so that every run counts the same.
+    let clock = ManualClock::new();
+    let timer = match operation.as_str() {
+        "fire_hierarchical" => hierarchical(&clock),
+        _ => hashed(&clock),
+    };
+    // The first timeouts of a thread and of a timer make what the later ones use.
+    let warm: Vec<_> = (0..TIMEOUTS).map(|_| schedule(&timer)).collect();
+    warm.iter().for_each(|timeout| drop(timeout.cancel()));
+    drop(warm);
+
+    let mut timeouts = VecDeque::with_capacity(TIMEOUTS as usize + 1);
+    match operation.as_str() {
+        "new_timeout" => measure(|| {
+            for _ in 0..TIMEOUTS {
+                timeouts.push_back(schedule(&timer));
+            }
+        }),
+        "cancel" => {
+            timeouts.extend((0..TIMEOUTS).map(|_| schedule(&timer)));
+            measure(|| {
+                while let Some(timeout) = timeouts.pop_front() {
+                    timeout.cancel();
+                }
+            });
+        }
+        "churn" => {
+            timeouts.extend((0..1000).map(|_| schedule(&timer)));
+            measure(|| {
+                for _ in 0..TIMEOUTS {
+                    timeouts.push_back(schedule(&timer));
+                    timeouts.pop_front().map(|oldest| oldest.cancel());
+                }
+            });
+        }
+        "reset" => {
+            timeouts.extend((0..1000).map(|_| schedule(&timer)));
+            measure(|| {
+                for _ in 0..TIMEOUTS / 1000 {
+                    timeouts
+                        .iter()
+                        .for_each(|timeout| drop(timeout.reset(DELAY)));
+                }
+            });
+        }
+        "fire_hashed" | "fire_hierarchical" => {
+            // From the queue to the task. The handles are gone, as those of most timeouts that fire.
+            for number in 0..TIMEOUTS {
+                let delay = DELAY + Duration::from_micros(20) * number;
+                timer.new_timeout(|_| {}, delay).expect("the timer runs");
+            }
+            measure(|| clock.advance(2 * DELAY));
+            assert_eq!(timer.stats().expired, u64::from(TIMEOUTS));
+        }
+        other => {
+            eprintln!("there is no operation {other:?}\n{USAGE}");
+            std::process::exit(2);
+        }
+    }
+}
