@@ -2,6 +2,7 @@
 //! machine was with other things.
 
 use std::fs;
+use std::process::Command;
 use std::thread;
 
 #[derive(Clone, Debug)]
@@ -9,7 +10,7 @@ pub(crate) struct Machine {
     pub(crate) processor: String,
     pub(crate) cores: usize,
     pub(crate) kernel: String,
-    pub(crate) compiler: &'static str,
+    pub(crate) compiler: String,
     pub(crate) version: &'static str,
     pub(crate) command: String,
 }
@@ -28,7 +29,7 @@ impl Machine {
             processor: processor(),
             cores: thread::available_parallelism().map_or(1, usize::from),
             kernel: kernel.trim().to_owned(),
-            compiler: env!("COMPARE_RUSTC"),
+            compiler: compiler(),
             version: hashed_wheel::unstable::VERSION,
             command: format!(
                 "cargo run{build} --example compare{separator}{}",
@@ -44,6 +45,17 @@ impl Machine {
             self.processor, self.cores, self.kernel, self.compiler, self.version
         )
     }
+}
+
+/// The compiler that `cargo run` has just used: the one it would use now.
+fn compiler() -> String {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).arg("--version").output().ok();
+    let version = output.and_then(|output| String::from_utf8(output.stdout).ok());
+    version.map_or_else(
+        || "an unknown compiler".to_owned(),
+        |it| it.trim().to_owned(),
+    )
 }
 
 /// How many threads wanted to run in the last minute, on average.

@@ -62,7 +62,7 @@ impl Report<'_> {
             escaped(&self.machine.processor),
             self.machine.cores,
             escaped(&self.machine.kernel),
-            escaped(self.machine.compiler),
+            escaped(&self.machine.compiler),
             self.machine.version,
             escaped(&self.machine.command)
         );
