@@ -230,6 +230,9 @@ macro_rules! timer_methods {
             /// # Errors
             /// [`Rejected`], with the task inside, if the timer has stopped, holds as many pending
             /// timeouts as it may, or could not be started.
+            ///
+            /// # Panics
+            /// If nearly 2^32 timeouts exist: pending ones, and those whose [`Timeout`] is kept.
             #[inline]
             pub fn new_timeout<F>(&self, task: F, delay: Duration) -> Result<Timeout, Rejected<F>>
             where
@@ -267,6 +270,9 @@ macro_rules! timer_methods {
             ///
             /// # Errors
             /// As for [`new_timeout`](Self::new_timeout).
+            ///
+            /// # Panics
+            /// As for `new_timeout`.
             pub fn new_periodic<F>(
                 &self,
                 task: F,
@@ -301,8 +307,8 @@ macro_rules! timer_methods {
             /// ```
             ///
             /// # Errors
-            /// If it has been stopped, or if its thread could not be started; in that case the next
-            /// call tries again.
+            /// [`StartError`] if it has been stopped, or if its thread could not be started; in that case
+            /// the next call tries again.
             pub fn start(&self) -> Result<(), StartError> {
                 launch::start(&self.inner)
             }
@@ -330,8 +336,8 @@ macro_rules! timer_methods {
             /// ```
             ///
             /// # Errors
-            /// When called by a task on the timer thread, which it would have to wait for. Nothing has
-            /// changed then.
+            /// [`StopError`] when called by a task on the timer thread, which it would have to wait for, or by
+            /// the thread factory. Nothing has changed then.
             pub fn stop(&self) -> Result<Vec<Timeout>, StopError> {
                 launch::stop(&self.inner)
             }
