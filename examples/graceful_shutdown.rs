@@ -6,7 +6,7 @@
 //! not fired (`is_expired` is false) and how much was left (`remaining`). So it writes itself down.
 //!
 //! ```text
-//! cargo run --example graceful_shutdown             # about three seconds
+//! cargo run --example graceful_shutdown             # about two seconds
 //! cargo run --example graceful_shutdown -- --quick  # under one second
 //! ```
 
@@ -18,7 +18,12 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: graceful_shutdown [--quick]";
+const USAGE: &str = "\
+usage: graceful_shutdown [--quick]
+
+Stops a timer with reminders pending, writes them to a file, and schedules them again in a second life.
+
+  --quick    in half a second instead of two";
 
 const REMINDERS: [(&str, u32); 8] = [
     ("water the plants", 3),
@@ -46,7 +51,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     println!("\nthe file {}", file.display());
     for line in fs::read_to_string(&file)?.lines() {
-        println!("           | {}", line.replace('\t', " us\t| "));
+        let (microseconds, text) = line.split_once('\t').ok_or("a line without a tab")?;
+        println!("           {microseconds:>8} us left  {text}");
     }
 
     println!("\nsecond life");

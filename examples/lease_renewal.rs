@@ -5,7 +5,7 @@
 //! is gone and the work goes to another node. One node freezes on the way, and comes back too late.
 //!
 //! ```text
-//! cargo run --example lease_renewal             # about four seconds
+//! cargo run --example lease_renewal             # about three seconds
 //! cargo run --example lease_renewal -- --quick  # about one second
 //! ```
 
@@ -17,7 +17,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: lease_renewal [--quick]";
+const USAGE: &str = "\
+usage: lease_renewal [--quick]
+
+Five nodes hold leases and renew them; one freezes, loses its lease, and another node takes over.
+
+  --quick    in one second instead of three";
 
 const NODES: [&str; 5] = ["ant", "bee", "cat", "dog", "eel"];
 const FREEZES: &str = "cat";
@@ -34,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         leases: Mutex::default(),
     });
     registry.say(format_args!(
-        "a lease lasts {lease:?}, renewed every {renewal:?}"
+        "five nodes with two shards of work each; a lease lasts {lease:?} and is renewed every {renewal:?}"
     ));
 
     let frozen = Arc::new(AtomicBool::new(false));
@@ -85,7 +90,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "stopped: {unprocessed} leases were still running"
     ));
     println!(
-        "\n{} renewals ran, {} lease expired, {} periodic tasks cancelled, latest task {:.1} ms",
+        "\n{} renewals ran, {} lease expired, {} periodic tasks were cancelled; the latest task began {:.1} ms after its deadline",
         stats.periodic_runs,
         stats.expired,
         stats.cancelled,

@@ -6,14 +6,20 @@
 //!
 //! ```text
 //! cargo run --example module_singletons             # about two seconds
-//! cargo run --example module_singletons -- --quick  # a quarter of that
+//! cargo run --example module_singletons -- --quick  # half a second
 //! ```
 
 use std::error::Error;
 use std::thread;
 use std::time::Duration;
 
-const USAGE: &str = "usage: module_singletons [--quick]";
+const USAGE: &str = "\
+usage: module_singletons [--quick]
+
+Two modules, each with a timer of its own in a `static`: sessions that end after a silence, and mail
+that is sent again.
+
+  --quick    in half a second instead of two";
 
 /// Logs a user out after a silence.
 mod sessions {
@@ -100,6 +106,7 @@ mod mail {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let unit = Duration::from_millis(if quick() { 25 } else { 100 });
+    println!("two modules, each with its own timer in a `static`\n");
     println!("module    thread                what happened");
 
     let ada = sessions::open("ada", unit * 8);
@@ -121,7 +128,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     thread::sleep(unit * 5);
     say(
         "main",
-        &format!("closing sessions: {} left over", sessions::close()),
+        &format!("closing sessions: {} was still open", sessions::close()),
     );
     sessions::open("erin", unit);
     say(
@@ -133,7 +140,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     thread::sleep(unit * 6);
     say(
         "main",
-        &format!("closing mail: {} left over", mail::close()),
+        &format!(
+            "closing mail: {} letters were still to be sent",
+            mail::close()
+        ),
     );
     Ok(())
 }

@@ -17,7 +17,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-const USAGE: &str = "usage: prometheus_stats [--quick] [--port PORT]";
+const USAGE: &str = "\
+usage: prometheus_stats [--quick] [--port PORT]
+
+Serves the counters of a busy timer as Prometheus text on loopback, and reads them three times itself.
+
+  --port PORT    a port of your choice instead of any that is free
+  --quick        in half a second instead of three";
 
 const SCRAPES: u32 = 3;
 
@@ -34,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let listener = TcpListener::bind(("127.0.0.1", port))?;
     let address = listener.local_addr()?;
-    println!("serving http://{address}/metrics\n");
+    println!("a timer is kept busy; its counters are at http://{address}/metrics\n");
     let handle = timer.handle();
     thread::spawn(move || {
         for stream in listener.incoming() {

@@ -11,7 +11,12 @@ use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: quickstart [--quick]";
+const USAGE: &str = "\
+usage: quickstart [--quick]
+
+Schedules, fires, cancels, resets and stops, and says when each happened and on which thread.
+
+  --quick    in about one second instead of three";
 
 fn main() -> Result<(), Box<dyn Error>> {
     // All delays below are multiples of this: 100 ms, or 30 ms with `--quick`.
@@ -74,7 +79,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let stats = timer.stats();
     log.say(format_args!(
         "scheduled {} = expired {} + cancelled {} + unprocessed {} + pending {}",
-        stats.scheduled, stats.expired, stats.cancelled, stats.unprocessed, stats.pending
+        grouped(stats.scheduled as usize),
+        stats.expired,
+        grouped(stats.cancelled as usize),
+        stats.unprocessed,
+        stats.pending
     ));
     log.say(format_args!(
         "the latest task ran {} after its deadline; the thread woke up {} times",
@@ -100,7 +109,8 @@ fn many(timer: &HashedWheelTimer, log: Log, unit: Duration) -> Result<(), Box<dy
     let before = Instant::now();
     let cancelled = deadlines.drain(3..).filter(Timeout::cancel).count();
     log.say(format_args!(
-        "cancelled {cancelled} of them in {}",
+        "cancelled {} of them in {}",
+        grouped(cancelled),
         milliseconds(before.elapsed())
     ));
     // The thread tidies up behind us, and then has nothing to do for half a minute.
@@ -214,6 +224,11 @@ fn seconds(time: Duration) -> String {
 
 fn milliseconds(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}
+
+/// A large number with a space before its last three digits.
+fn grouped(number: usize) -> String {
+    format!("{} {:03}", number / 1000, number % 1000)
 }
 
 /// Reads the options: `--quick` is the only one.

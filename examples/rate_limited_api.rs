@@ -19,7 +19,13 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: rate_limited_api [--quick]";
+const USAGE: &str = "\
+usage: rate_limited_api [--quick]
+
+Four customers throw their calls in at once; each call gets a moment of its own, so that the limit is
+kept, in order and with none dropped.
+
+  --quick    with fewer calls, in half a second instead of six";
 
 /// What the interface allows in any one second.
 const ALLOWED: u32 = 100;
@@ -65,7 +71,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         next: Mutex::new(started),
     });
 
-    println!("the interface allows {ALLOWED} calls a second; planned: {PLANNED}\n");
+    println!(
+        "the interface allows {ALLOWED} calls a second; {PLANNED} are planned, the rest is slack\n"
+    );
     let mut asked = 0;
     let total: u32 = BURSTS.iter().map(|(_, calls)| calls / share * rounds).sum();
     for round in 1..=rounds {
@@ -110,7 +118,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     print_by_second(&calls);
     print_by_customer(&calls);
     println!(
-        "\n{} of {total} calls made, {left_over} left over; busiest second: {} of {ALLOWED} allowed; latest task: {:.1} ms",
+        "\n{} of {total} calls made, {left_over} left over; busiest second: {} of {ALLOWED} allowed; the latest task began {:.1} ms after its deadline",
         calls.len(),
         busiest_second(&calls),
         lateness.as_secs_f64() * 1e3

@@ -19,7 +19,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: request_deadlines [--quick]";
+const USAGE: &str = "\
+usage: request_deadlines [--quick]
+
+Two clients send requests, each with a deadline and retries; nearly every timeout is cancelled by an
+answer.
+
+  --quick    for one second instead of five, at a lower rate";
 
 const CLIENTS: u64 = 2;
 /// How long an attempt may take.
@@ -44,7 +50,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
 
     println!(
-        "{CLIENTS} clients, {} requests a second, {} ms for an attempt, {ATTEMPTS} attempts\n",
+        "{CLIENTS} clients, {} requests a second, {} ms for an attempt, {ATTEMPTS} attempts at most; \
+         pending: timeouts, one for each open request\n",
         CLIENTS * per_millisecond * 1000,
         DEADLINE.as_millis()
     );

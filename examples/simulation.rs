@@ -19,7 +19,13 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: simulation [--quick]";
+const USAGE: &str = "\
+usage: simulation [--quick]
+
+A day of a shop on the manual clock: what takes 24 hours is over in about a second, and comes out the
+same every time.
+
+  --quick    with a tenth of the visitors";
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// How many of 1 000 visitors come in each hour of the day.
@@ -52,6 +58,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         Period::FixedRate(HOUR * 24),
     )?;
 
+    println!(
+        "a day of a shop on a manual clock: a session ends half an hour after its last click\n"
+    );
     println!("hour   visitors   clicks  purchases  sessions ended   open");
     let started = Instant::now();
     for hour in 0..24 {
@@ -86,7 +95,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         day.open()
     );
     println!(
-        "{} boundaries had work, of {}; no task ran more than {:?} after its deadline",
+        "{} of {} ticks had work; no task ran more than {:?} after its deadline",
         stats.wakeups,
         clock.now().as_millis() / 100,
         stats.max_lateness
