@@ -104,7 +104,8 @@ impl<W: Wheel> Engine<W> {
             transferred: 0,
             swept: 0,
             swept_at: 0,
-            weighed: Cell::new(0),
+            // Not weighed yet: even an empty wheel has a table.
+            weighed: Cell::new(usize::MAX),
         }
     }
 

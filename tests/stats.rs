@@ -18,6 +18,7 @@ on_both_timers![
     the_backlog_falls_by_what_a_boundary_may_move,
     what_cancelled_timeouts_leave_behind_is_dead_until_it_is_met,
     a_stopped_timer_holds_no_entries,
+    an_empty_wheel_holds_its_table,
     a_snapshot_adds_up_while_other_threads_work,
 ];
 
@@ -184,6 +185,15 @@ fn a_stopped_timer_holds_no_entries(kind: Kind) {
     let stats = timer.stats();
     assert_eq!((stats.queued, stats.filed, stats.dead), (0, 0, 0));
     assert_eq!((stats.unprocessed, stats.pending), (50, 0));
+}
+
+fn an_empty_wheel_holds_its_table(kind: Kind) {
+    let small = kind.builder().slots(64).clock(&ManualClock::new()).build();
+    let large = kind.builder().slots(1 << 20);
+    let large = large.clock(&ManualClock::new()).build();
+    // At least a pointer for each group of 64 buckets: 128 KiB, less what the small one has.
+    let grown = large.stats().bytes - small.stats().bytes;
+    assert!(grown > 120 << 10, "{grown}");
 }
 
 fn a_snapshot_adds_up_while_other_threads_work(kind: Kind) {
