@@ -85,6 +85,8 @@
 //! | `hyper` | a [`TimerHandle`] is a `hyper::rt::Timer` |
 //! | `stream` | an [`Interval`] is a `futures_core::Stream` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// Only in the modules that say why; one that no longer needs it says so too.
+#![deny(unsafe_code)]
 
 mod builder;
 mod clock;
@@ -99,24 +101,33 @@ mod future;
 mod histogram;
 #[cfg(feature = "hyper")]
 mod hyper;
+#[expect(unsafe_code, reason = "a number that the slab gave out becomes a slot")]
 mod inner;
 mod launch;
 mod lifecycle;
 #[cfg(all(test, hashed_wheel_loom))]
+#[expect(unsafe_code, reason = "it calls what it checks")]
 mod loom_tests;
 mod manual;
+// Allowed, not expected: only Linux's clock needs it.
+#[allow(unsafe_code, reason = "the C library is asked for the time")]
 mod monotonic;
+#[expect(unsafe_code, reason = "as in inner")]
 mod parked;
 mod pending;
 mod ring;
 mod run;
+#[expect(unsafe_code, reason = "threads share slots by rules of their own")]
 mod slab;
 mod sleep;
 mod stats;
 mod sync;
+#[expect(unsafe_code, reason = "a closure is stored without its type")]
 mod task;
 mod tick;
+#[expect(unsafe_code, reason = "a handle points to its timer without counting")]
 mod timeout;
+#[expect(unsafe_code, reason = "a closure that is refused gets its type back")]
 mod timer;
 #[cfg(feature = "unstable-wheels")]
 #[doc(hidden)]

@@ -2,6 +2,7 @@
 
 mod interval;
 mod sleep;
+#[expect(unsafe_code, reason = "a pinned field")]
 mod with_timeout;
 
 pub use interval::Interval;

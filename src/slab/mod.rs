@@ -11,6 +11,7 @@
 mod huge_pages;
 pub(crate) mod local;
 pub(crate) mod slot;
+#[forbid(unsafe_code)]
 pub(crate) mod word;
 
 use crate::sync::{Mutex, Ordering};
