@@ -14,15 +14,14 @@ const TIMEOUTS: u32 = 100_000;
 const DELAY: Duration = Duration::from_secs(30);
 const USAGE: &str = "usage: instructions OPERATION   (see benches/instructions/check)";
 
-/// Where counting begins and ends. A name that callgrind can be given.
-#[unsafe(no_mangle)]
+/// Where counting begins and ends: callgrind is given the name.
 #[inline(never)]
-extern "C" fn measured(work: &mut &mut dyn FnMut()) {
+fn measured(work: &mut dyn FnMut()) {
     work();
 }
 
 fn measure(mut work: impl FnMut()) {
-    measured(black_box(&mut (&mut work as &mut dyn FnMut())));
+    measured(black_box(&mut work));
 }
 
 fn hashed(clock: &ManualClock) -> TimerHandle {
@@ -64,8 +63,9 @@ fn main() {
     };
     // The first timeouts of a thread and of a timer make what the later ones use.
     let warm: Vec<_> = (0..TIMEOUTS).map(|_| schedule(&timer)).collect();
-    warm.iter().for_each(|timeout| drop(timeout.cancel()));
-    drop(warm);
+    for timeout in warm {
+        timeout.cancel();
+    }
 
     let mut timeouts = VecDeque::with_capacity(TIMEOUTS as usize + 1);
     match operation.as_str() {
@@ -95,9 +95,9 @@ fn main() {
             timeouts.extend((0..1000).map(|_| schedule(&timer)));
             measure(|| {
                 for _ in 0..TIMEOUTS / 1000 {
-                    timeouts
-                        .iter()
-                        .for_each(|timeout| drop(timeout.reset(DELAY)));
+                    for timeout in &timeouts {
+                        timeout.reset(DELAY);
+                    }
                 }
             });
         }
