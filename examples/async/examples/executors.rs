@@ -25,7 +25,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         eprintln!("usage: executors [--quick]");
         std::process::exit(2);
     }
-    println!("{TASKS} tasks of 30 ms each, due at once; the tick is {TICK:?}\n");
+    println!(
+        "{TASKS} tasks of 30 ms each, due at once, on each executor; the tick is {TICK:?}, so up to that is in time\n"
+    );
     report("the timer thread itself", &run(None)?);
 
     let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build()?;

@@ -29,7 +29,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime = builder.worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let address = start(timer.handle(), header_timeout).await?;
-        println!("http://{address}/, header_read_timeout {header_timeout:?}");
+        println!(
+            "a hyper server at http://{address}/ gives a client {header_timeout:?} for its headers; {GOOD_CLIENTS} \
+             clients send good requests, {ENDLESS_CLIENTS} never finish their headers"
+        );
 
         let begun = Instant::now();
         let endless: Vec<_> = (0..ENDLESS_CLIENTS)
