@@ -173,15 +173,26 @@ impl Life {
         &self.marks[..self.made.load(SeqCst).min(REGISTER)]
     }
 
-    pub(crate) fn accepted(&'static self, timeout: Timeout, id: u32, periodic: bool) -> Held {
+    pub(crate) fn accepted(
+        &'static self,
+        timer: &TimerHandle,
+        timeout: Timeout,
+        id: u32,
+        periodic: bool,
+    ) -> Held {
         self.tally.accepted.fetch_add(1, SeqCst);
         let standing = self.tally.standing.fetch_add(1, SeqCst) + 1;
-        // One may have fired, which makes room, and not have begun to run; on an executor, many.
         let max_pending = self.max_pending.load(SeqCst);
-        if self.on_timer_thread.load(SeqCst)
-            && i64::try_from(max_pending).is_ok_and(|max| standing > max + 1)
-        {
-            self.fail(&format!("{standing} timeouts are pending"));
+        if max_pending != usize::MAX {
+            // Right after it was taken: that is when one too many would be seen.
+            let pending = timer.pending_timeouts();
+            // One may have fired, which makes room, and not have begun to run; on an executor, many.
+            let most = max_pending as u64 + 1;
+            let overshot = self.on_timer_thread.load(SeqCst)
+                && u64::try_from(standing).is_ok_and(|standing| standing > most);
+            if pending > max_pending || overshot {
+                self.fail(&format!("{pending} told and {standing} seen to be pending"));
+            }
         }
         Held {
             timeout,
@@ -222,7 +233,7 @@ impl Life {
         let token = self.token(0, not_before)?;
         let id = token.id;
         match timer.new_timeout(task(token), delay) {
-            Ok(timeout) => Some(self.accepted(timeout, id, false)),
+            Ok(timeout) => Some(self.accepted(timer, timeout, id, false)),
             Err(rejected) => {
                 self.rejected(rejected, id);
                 None
@@ -322,7 +333,7 @@ impl Life {
             Period::FixedDelay(period)
         };
         match timer.new_periodic(task, delay, period) {
-            Ok(timeout) => Some(self.accepted(timeout, id, true)),
+            Ok(timeout) => Some(self.accepted(timer, timeout, id, true)),
             Err(rejected) => {
                 self.rejected(rejected, id);
                 None
