@@ -20,6 +20,7 @@ use hashed_wheel::{
 
 pub(crate) mod logs;
 pub(crate) mod poll;
+pub(crate) mod shrink;
 
 /// After this time something hangs. It is no bound on lateness.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);

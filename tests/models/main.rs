@@ -1,0 +1,47 @@
+//! Random things done to real timers on the manual clock, and to a naive model beside them: after each
+//! step, everything that can be seen of a timer is what the model says.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `action` | what can be done to a timer, and what is noted of it |
+//! | `model` | the rules, in the simplest way they can be written down |
+//! | `world` | a real timer with its model, and the comparison |
+//! | `case` | cases at random, and how one is made smaller |
+//!
+//! A case that fails is made smaller before it is shown. To repeat one, or to run for longer:
+//!
+//! ```sh
+//! HASHED_WHEEL_SEED=17 cargo test --test models
+//! HASHED_WHEEL_CASES=100000 cargo test --release --test models
+//! ```
+//!
+//! A seed means another case when the generator changes. So what has once found something is kept
+//! below in its smallest form, as a test of its own, and its seed in [`KEPT`].
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod action;
+mod case;
+mod model;
+mod world;
+
+use case::Case;
+use common::shrink;
+use world::Reached;
+
+/// Seeds that have found something, in the library or in one that was broken on purpose.
+const KEPT: &[u64] = &[];
+
+/// How many others are run if nothing else is asked for: a few seconds.
+const CASES: u64 = 1_200;
+
+#[test]
+fn both_timers_do_what_the_model_says() {
+    shrink::check::<Case>(KEPT, CASES);
+    if shrink::is_usual() {
+        let reached = Reached::so_far();
+        // A generator that no longer comes by these places proves nothing about them.
+        assert!(reached.is_everything(), "{reached:#?}");
+    }
+}
