@@ -1,6 +1,6 @@
 //! Running a task that has been claimed: here, or through an executor; once, or again.
 
-use crate::clock::nanos;
+use crate::clock::{FOREVER, nanos};
 use crate::contain::{contain, log_contained};
 use crate::context::Activity;
 use crate::engine::next_at_fixed_rate;
@@ -118,16 +118,19 @@ fn come_again(
 
 /// When a periodic task is due again whose last deadline was `last`.
 fn next_run(inner: &Inner, last: u64, period: Period) -> (Tick, u64) {
-    let now = inner
-        .clock
-        .now()
-        .saturating_sub(inner.lifecycle.started_at());
+    let started = inner.lifecycle.started_at();
+    let now = inner.clock.now().saturating_sub(started);
     let deadline = match period {
         Period::FixedRate(period) => {
             let passed = inner.scale.moment(inner.scale.passed(now)).unwrap_or(now);
             next_at_fixed_rate(last, nanos(period), passed)
         }
         Period::FixedDelay(delay) => now.saturating_add(nanos(delay)),
+    };
+    // Time saturates on the clock, not on what is counted from the timer's start.
+    let deadline = match deadline.saturating_add(started) {
+        FOREVER => FOREVER,
+        _ => deadline,
     };
     (inner.scale.due(deadline), deadline)
 }

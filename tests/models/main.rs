@@ -26,8 +26,9 @@ mod case;
 mod model;
 mod world;
 
-use case::Case;
-use common::shrink;
+use action::Action;
+use case::{Case, TimerSettings};
+use common::{Kind, shrink};
 use world::Reached;
 
 /// Seeds that have found something, in the library or in one that was broken on purpose.
@@ -43,5 +44,42 @@ fn both_timers_do_what_the_model_says() {
         let reached = Reached::so_far();
         // A generator that no longer comes by these places proves nothing about them.
         assert!(reached.is_everything(), "{reached:#?}");
+    }
+}
+
+fn timer(kind: Kind, tick: u64) -> TimerSettings {
+    TimerSettings {
+        kind,
+        tick,
+        slots: 2,
+        max_pending: None,
+        max_transfers: None,
+        executor: false,
+    }
+}
+
+/// The next run was counted from the timer's start, where time does not saturate as early as on the
+/// clock: `remaining` was finite for a run that can never come.
+#[test]
+fn a_periodic_task_whose_next_run_is_beyond_the_end_of_the_clock_never_runs_again() {
+    for kind in [Kind::Hashed, Kind::Hierarchical] {
+        for fixed_rate in [true, false] {
+            shrink::check_one(&Case {
+                made_at: u64::MAX - 1_500_000,
+                timers: vec![timer(kind, 1_000_000)],
+                actions: vec![
+                    Action::Periodic {
+                        first: 0,
+                        period: 1_000_000,
+                        fixed_rate,
+                        script: vec![],
+                    },
+                    Action::Advance(1_000_000),
+                    Action::Advance(u64::MAX),
+                    Action::Stop,
+                ],
+                end: 0,
+            });
+        }
     }
 }
