@@ -430,3 +430,7 @@ mod tests {
         }
     }
 }
+
+#[cfg(all(test, not(hashed_wheel_loom)))]
+#[path = "pending_tests.rs"]
+mod lane_tests;

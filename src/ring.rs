@@ -126,6 +126,24 @@ impl Ring {
     }
 }
 
+/// A producer that is interrupted in the middle of a push.
+#[cfg(test)]
+impl Ring {
+    /// Takes the next position, which is returned.
+    pub(crate) fn begin_push(&self) -> u64 {
+        self.tail.0.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// Completes the push to `position`.
+    pub(crate) fn end_push(&self, position: u64, entry: Entry) {
+        let cell = self.cell(position);
+        for (place, word) in cell.words.iter().zip(entry.to_words()) {
+            place.store(word, Ordering::Relaxed);
+        }
+        cell.stamp.store(position + 1, Ordering::Release);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +156,7 @@ mod tests {
     #[test]
     fn entries_come_out_in_order_over_many_laps() {
         let ring = Ring::new(4);
+        assert_eq!(ring.bytes(), 4 * 3 * 8, "a stamp and two words a cell");
         assert_eq!(ring.pop(), None);
         for lap in 0..100 {
             for number in 0..4 {
@@ -155,8 +174,7 @@ mod tests {
     #[test]
     fn a_push_that_is_not_completed_holds_up_nobody() {
         let ring = Ring::new(4);
-        // A producer that took position 0 and was interrupted.
-        ring.tail.0.store(1, Ordering::SeqCst);
+        let position = ring.begin_push();
         assert!(ring.push(entry(1)));
         assert_eq!(ring.len(), 2);
         assert_eq!(
@@ -164,11 +182,7 @@ mod tests {
             None,
             "what comes after it has to wait, the caller has not"
         );
-        // It goes on.
-        let [first, second] = entry(0).to_words();
-        ring.cells[0].words[0].store(first, Ordering::Relaxed);
-        ring.cells[0].words[1].store(second, Ordering::Relaxed);
-        ring.cells[0].stamp.store(1, Ordering::Release);
+        ring.end_push(position, entry(0));
         assert_eq!(ring.pop(), Some(entry(0)));
         assert_eq!(ring.pop(), Some(entry(1)));
     }

@@ -150,6 +150,38 @@ fn far_deadlines_are_exact_on_every_size() {
     }
 }
 
+/// Differences that shifts would lose.
+#[test]
+fn rounds_that_are_powers_of_two_are_told_from_none() {
+    for log2 in 0..=24 {
+        for rounds in (0..44 - log2).map(|rounds| 1_u64 << rounds) {
+            let mut wheel = HashedWheel::new(1 << log2);
+            let (near, far) = (entry(5, 0), entry(5 + (rounds << log2), 1));
+            wheel.insert(far);
+            wheel.insert(near);
+            assert_eq!(wheel.next_work(), Some(near.due()));
+            assert_eq!(advance(&mut wheel, near.due().0), [near]);
+            assert_eq!(wheel.next_work(), Some(far.due()));
+        }
+    }
+}
+
+#[test]
+fn the_bytes_of_an_empty_wheel_are_those_of_its_tables() {
+    // Pointers to groups of 64 buckets; the earliest ticks of the groups, of 64 groups, and so on.
+    let tables = |groups: usize, nodes: usize| {
+        groups * size_of::<usize>() + (groups + nodes) * size_of::<Tick>()
+    };
+    for (slots, groups, nodes) in [
+        (256, 4, 1),
+        (4096, 64, 1),
+        (8192, 128, 2 + 1),
+        (1 << 24, 1 << 18, 4096 + 64 + 1),
+    ] {
+        assert_eq!(HashedWheel::new(slots).bytes(), tables(groups, nodes));
+    }
+}
+
 #[test]
 fn deadlines_next_to_a_revolution_of_any_start() {
     for slots in [1, 2, 64, 128] {

@@ -218,6 +218,8 @@ fn a_bucket_emptied_by_a_sweep_wakes_nobody() {
 fn a_bucket_emptied_and_filled_again_is_handed_out_once() {
     let mut pair = HierarchicalPair::new(20);
     pair.insert(3);
+    // Keeps the group of buckets.
+    pair.insert(15);
     for _ in 0..5 {
         let slot = pair.insert(7);
         pair.kill(slot);
@@ -228,7 +230,7 @@ fn a_bucket_emptied_and_filled_again_is_handed_out_once() {
     let visits = pair.wheel.counters().bucket_visits;
     assert_eq!(pair.advance(7), [slot]);
     assert_eq!(pair.wheel.counters().bucket_visits, visits + 1);
-    assert_eq!(pair.wheel.next_work(), None);
+    assert_eq!(pair.wheel.next_work(), Some(Tick(15)));
 }
 
 #[test]
@@ -249,6 +251,82 @@ fn leftovers_in_the_queue_are_bounded() {
         );
     }
     wheel.check();
+}
+
+/// A wheel with a bucket at each tick from 1 to `buckets`.
+fn one_entry_a_tick(buckets: u64) -> HierarchicalWheel {
+    let mut wheel = HierarchicalWheel::new(10_000);
+    for due in 1..=buckets {
+        wheel.insert(entry(due, due as u32));
+    }
+    wheel
+}
+
+/// Sweeps out the entries of `slots`.
+fn sweep_out(wheel: &mut HierarchicalWheel, slots: std::ops::Range<u32>) {
+    wheel.sweep(usize::MAX, &mut |entry: Entry| {
+        slots.contains(&entry.slot())
+    });
+}
+
+#[test]
+fn the_queue_is_cleared_when_leftovers_may_be_half_of_it_and_more_than_a_few() {
+    // A few: 64. They are behind the first bucket, which stays.
+    let mut wheel = one_entry_a_tick(100);
+    sweep_out(&mut wheel, 2..2 + 64);
+    assert_eq!((wheel.len(), wheel.queue_len()), (36, 100));
+    sweep_out(&mut wheel, 66..67);
+    assert_eq!((wheel.len(), wheel.queue_len()), (35, 35));
+
+    // Half of the queue: 300.
+    let mut wheel = one_entry_a_tick(600);
+    sweep_out(&mut wheel, 2..2 + 300);
+    assert_eq!((wheel.len(), wheel.queue_len()), (300, 600));
+    sweep_out(&mut wheel, 302..303);
+    assert_eq!((wheel.len(), wheel.queue_len()), (299, 299));
+    // It counts anew.
+    sweep_out(&mut wheel, 303..303 + 149);
+    assert_eq!((wheel.len(), wheel.queue_len()), (150, 299));
+    wheel.check();
+}
+
+#[test]
+fn the_queue_gives_memory_back_when_three_quarters_are_unused() {
+    let run_down_to = |wheel: &mut HierarchicalWheel, buckets: usize| {
+        let mut due = Vec::new();
+        while wheel.queue_len() > buckets {
+            let work = wheel.next_work().unwrap();
+            wheel.advance(work, &mut due, &mut |_| false);
+        }
+    };
+    let mut wheel = one_entry_a_tick(1000);
+    let capacity = wheel.queue_capacity();
+    run_down_to(&mut wheel, capacity / 4);
+    assert_eq!(wheel.queue_capacity(), capacity);
+    let left = capacity / 4 - 1;
+    run_down_to(&mut wheel, left);
+    let shrunk = wheel.queue_capacity();
+    assert!((2 * left..3 * left).contains(&shrunk), "room for {shrunk}");
+
+    // Room for a few is not worth it.
+    let mut wheel = one_entry_a_tick(64);
+    assert_eq!(wheel.queue_capacity(), 64);
+    run_down_to(&mut wheel, 1);
+    assert_eq!(wheel.queue_capacity(), 64);
+}
+
+#[test]
+fn the_bytes_of_a_wheel_are_those_of_its_buckets_and_its_queue() {
+    let mut wheel = HierarchicalWheel::new(640);
+    assert_eq!(wheel.bytes(), 10 * size_of::<usize>(), "groups of buckets");
+    wheel.insert(entry(1, 0));
+    // All in the group that the first has made, each with a buffer for one.
+    for due in 2..64 {
+        let (bytes, capacity) = (wheel.bytes(), wheel.queue_capacity());
+        wheel.insert(entry(due, 0));
+        let queued = (wheel.queue_capacity() - capacity) * size_of::<(Tick, usize)>();
+        assert_eq!(wheel.bytes() - bytes, size_of::<Entry>() + queued);
+    }
 }
 
 #[test]

@@ -27,6 +27,11 @@ impl HierarchicalWheel {
         self.queue.len()
     }
 
+    /// How many items the queue has memory for.
+    pub(in crate::wheel) fn queue_capacity(&self) -> usize {
+        self.queue.capacity()
+    }
+
     fn each_bucket(&self, mut visit: impl FnMut(Place, &[Entry])) {
         for (level, row) in self.levels.iter().map(|level| &level.buckets).enumerate() {
             for (bucket, entries) in row.all_occupied() {
