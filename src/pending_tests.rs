@@ -85,7 +85,7 @@ fn what_does_not_fit_the_ring_is_moved_to_the_heap_in_order() {
 
     let mut taken = Vec::new();
     assert!(bench.lane.take(&mut taken), "no push is under way");
-    assert_eq!(slots(&taken), Vec::from_iter(0..2 * RING + 1));
+    assert_eq!(slots(&taken), (0..=2 * RING).collect::<Vec<_>>());
     assert_eq!((bench.lane.len(), bench.lane.bytes()), (0, empty));
     assert!(bench.lane.is_empty());
     assert_eq!(bench.lane.waiting_since(), None);
@@ -151,9 +151,9 @@ fn the_dead_are_dropped_and_the_others_keep_their_order() {
 
     let mut entries: Vec<Entry> = (0..50).map(entry).collect();
     assert!(drop_dead(&mut entries, &timer));
-    assert_eq!(slots(&entries), Vec::from_iter(10..50));
+    assert_eq!(slots(&entries), (10..50).collect::<Vec<_>>());
     let told = slots(&timer.told.borrow());
-    assert_eq!(told, Vec::from_iter(LOOKAHEAD..50));
+    assert_eq!(told, (LOOKAHEAD..50).collect::<Vec<_>>());
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_push_waits_for_one_that_is_under_way_when_the_ring_is_full_of_it() {
     });
     let mut taken = Vec::new();
     assert!(lane.take(&mut taken));
-    assert_eq!(slots(&taken), Vec::from_iter(0..=RING));
+    assert_eq!(slots(&taken), (0..=RING).collect::<Vec<_>>());
 }
 
 /// A wheel that takes what has an even slot.
@@ -219,9 +219,9 @@ fn an_inlet_files_as_many_as_it_is_allowed_and_keeps_the_rest() {
     assert_eq!((inlet.len(), bench.lane.len()), (1, 0));
     assert_eq!(inlet.drain(&bench.lane, 1, &mut wheel), 0);
     assert!(inlet.is_drained() && inlet.is_empty(&bench.lane));
-    assert_eq!(slots(&wheel.filed), Vec::from_iter((0..22).step_by(2)));
+    assert_eq!(slots(&wheel.filed), (0..22).step_by(2).collect::<Vec<_>>());
     let told = slots(&wheel.told.into_inner());
-    assert_eq!(told, Vec::from_iter(LOOKAHEAD..20));
+    assert_eq!(told, (LOOKAHEAD..20).collect::<Vec<_>>());
 }
 
 #[test]
