@@ -185,6 +185,7 @@ fn launch(inner: &Arc<Inner>) -> Result<(), StartError> {
     }
     if attempt.wait() == Outcome::Running {
         *inner.thread.lock() = made.ok();
+        let_go(inner);
         return Ok(());
     }
     drop(launch);
@@ -310,6 +311,16 @@ fn join(inner: &Inner) {
     }
 }
 
+/// Lets the thread go that nobody will join, as its owner was dropped by a task. Otherwise its stack would be
+/// kept as long as any handle on the timer is. Called when the thread is known, and when it ends: whichever
+/// comes last.
+fn let_go(inner: &Inner) {
+    if inner.lifecycle.is_detached() {
+        let thread = inner.thread.lock().take();
+        drop(thread);
+    }
+}
+
 /// The end of a timer, on the thread that ran its engine last: see the module's head.
 pub(crate) fn finish(inner: &Arc<Inner>, engine: Box<dyn Drive>) {
     inner.lifecycle.set_stopped_at(inner.clock.now());
@@ -322,6 +333,7 @@ pub(crate) fn finish(inner: &Arc<Inner>, engine: Box<dyn Drive>) {
     } else {
         *inner.leftovers.lock() = left;
     }
+    let_go(inner);
     inner.leave();
     inner.lifecycle.set_done();
     // Last, what may wait in its drop for jobs that wait for this: the executor and the factory.

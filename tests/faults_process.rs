@@ -376,3 +376,44 @@ fn a_thread_that_the_system_refuses_is_a_spawn_error_and_nothing_hangs() {
         assert_counts_add_up(&timer);
     }
 }
+
+// ── threads that nobody joins ─────────────────────────────────────────────────────────────────────
+
+/// Megabytes of memory that are mapped, whether they are in use or not.
+#[cfg(target_os = "linux")]
+fn mapped() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmSize:"));
+    let kilobytes = line.unwrap().split_whitespace().nth(1).unwrap();
+    kilobytes.parse::<u64>().unwrap() >> 10
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_timer_that_its_task_dropped_keeps_no_stack_while_there_are_handles() {
+    const NAME: &str = "a_timer_that_its_task_dropped_keeps_no_stack_while_there_are_handles";
+    const STACK: u64 = 64;
+    const TIMERS: u64 = 40;
+    if !is_child(NAME) {
+        let mut command = command(NAME);
+        command.env("RUST_MIN_STACK", (STACK << 20).to_string());
+        return assert!(wait(start_with(command)).success());
+    }
+    println!("{READY}");
+    let before = mapped();
+    let handles: Vec<_> = (0..TIMERS)
+        .map(|n| {
+            let kind = [Kind::Hashed, Kind::Hierarchical][usize::from(n % 2 == 0)];
+            let timer = kind.real(ms(1));
+            let handle = timer.handle();
+            handle.new_timeout(move |_| drop(timer), ms(0)).unwrap();
+            eventually("it has ended", || handle.state() == TimerState::Shutdown);
+            handle
+        })
+        .collect();
+    // The last one may not be gone yet, and the system keeps some for threads to come.
+    eventually("the stacks are gone", || {
+        mapped().saturating_sub(before) < STACK * TIMERS / 2
+    });
+    assert_eq!(handles.len() as u64, TIMERS);
+}
