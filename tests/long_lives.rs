@@ -299,3 +299,28 @@ fn an_entry_left_behind_never_moves_a_later_tenant(kind: Kind) {
         }
     }
 }
+
+/// On the hashed wheel, what was scheduled first for a boundary runs first, also when an entry of an
+/// earlier tenant of the second one's place lies in front of both.
+#[test]
+fn an_entry_left_behind_never_moves_a_later_tenant_forward() {
+    for through in [Through::Tenants] {
+        for numbers in [WRAP - 2, WRAP - 1, WRAP] {
+            let life = Life::begin(Kind::Hashed, MS, 8, 0);
+            let left_at = 20_000 * MS;
+            let gone = life.at(left_at, 0);
+            life.clock.advance(ns(MS));
+            assert!(gone.cancel());
+            let first = life.at(left_at, 1);
+            // From here on its place is the next to be used.
+            drop(gone);
+            through.go(&life, numbers);
+            let second = life.at(left_at, 2);
+            life.go_to(left_at);
+            let seen = life.seen.take();
+            let expected = [(1, left_at), (2, left_at)];
+            assert_eq!(seen, expected, "{through:?}, {numbers}");
+            assert!(first.is_expired() && second.is_expired());
+        }
+    }
+}

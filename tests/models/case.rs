@@ -237,16 +237,21 @@ impl Scale {
         }
     }
 
-    fn crowd(&mut self, random: &mut Rng) -> [Action; 4] {
-        let count = 4_500 + random.below(1_000);
-        let burst = Action::Burst {
-            count,
-            delay: self.delay(random),
-            step: one_of(random, &[0, 1, self.tick]),
+    fn crowd(&mut self, random: &mut Rng) -> [Action; 5] {
+        let count = 5_500 + random.below(1_500);
+        let step = one_of(random, &[0, 1, self.tick]);
+        let delay = match random.below(3) {
+            0 => self.delay(random),
+            _ => self.tick * (2 + random.below(4 * self.slots)),
         };
-        let keep = one_of(random, &[1_000, 300, 100]);
-        let cancel = Action::CancelMany { count, keep };
-        [burst, Action::ToBoundary(1), cancel, self.advance(random)]
+        let keep = one_of(random, &[8, 20, 50, 300]);
+        [
+            Action::Burst { count, delay, step },
+            Action::ToBoundary(1),
+            Action::CancelMany { count, keep },
+            self.advance(random),
+            Action::Advance(delay),
+        ]
     }
 
     fn action(&mut self, random: &mut Rng) -> Action {
