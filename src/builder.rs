@@ -322,7 +322,8 @@ macro_rules! common_settings {
                 self
             }
 
-            /// The name of the timer's thread. Ignored with a thread factory.
+            /// The name of the timer's thread, any text without a NUL character. Ignored with a thread
+            /// factory.
             ///
             #[doc = concat!("```\nuse hashed_wheel::", stringify!($builder), ";")]
             /// use std::{sync::mpsc, thread, time::Duration};
@@ -437,6 +438,13 @@ impl Common {
         }
         if self.max_transfers == 0 {
             return Err(ConfigError::ZeroMaxTransfersPerTick);
+        }
+        // Only the system's own threads are given the name; they would panic.
+        if let (Some(name), None) = (&self.thread_name, &self.factory) {
+            if name.contains('\0') {
+                let name = name.clone();
+                return Err(ConfigError::ThreadName { name });
+            }
         }
         if tick < MIN_TICK {
             log::warn!("a tick of {tick:?} is too short; {MIN_TICK:?} is used");

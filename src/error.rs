@@ -40,6 +40,11 @@ pub enum ConfigError {
     ZeroMaxPendingTimeouts,
     /// A transfer of no entries at all.
     ZeroMaxTransfersPerTick,
+    /// The thread's name contains a NUL character, which no system takes.
+    ThreadName {
+        /// What was asked for.
+        name: String,
+    },
 }
 
 impl ConfigError {
@@ -88,6 +93,12 @@ impl fmt::Display for ConfigError {
                     f,
                     "max_transfers_per_tick is 0; it must be between 1 and {}",
                     usize::MAX
+                )
+            }
+            Self::ThreadName { name } => {
+                write!(
+                    f,
+                    "thread_name is {name:?}; it may be any text without a NUL character"
                 )
             }
         }
@@ -171,7 +182,10 @@ impl fmt::Display for RejectReason {
         match self {
             Self::Stopped => f.write_str("the timer has stopped"),
             Self::TooManyPending { max } => {
-                write!(f, "too many pending timeouts; at most {max} are allowed")
+                write!(
+                    f,
+                    "as many timeouts are pending as max_pending_timeouts allows: {max}"
+                )
             }
             Self::Spawn(error) => write!(f, "the timer thread could not be started: {error}"),
         }
@@ -313,7 +327,7 @@ impl fmt::Display for TimeoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Elapsed => f.write_str("the deadline has elapsed"),
-            Self::Rejected(reason) => write!(f, "no timeout could be set: {reason}"),
+            Self::Rejected(reason) => write!(f, "the timeout could not be kept: {reason}"),
         }
     }
 }
