@@ -285,7 +285,9 @@ const CODE: i32 = 7;
 
 /// Ends the process from within: a task, a task on an executor, a periodic one, a waker, the drop of a task.
 fn exit_from(place: &str, kind: Kind) {
-    let executor = |job: Job| drop(thread::spawn(job));
+    let (jobs, inbox) = mpsc::channel::<Job>();
+    thread::spawn(move || inbox.into_iter().for_each(|job| job()));
+    let executor = move |job: Job| jobs.send(job).unwrap();
     let timer = match place {
         "job" => kind.builder().tick(ms(1)).executor(executor).build(),
         _ => kind.real(ms(1)),
