@@ -486,8 +486,25 @@ impl Slot {
                 Err(now) => word = Word(now),
             }
         }
+        self.use_up_seq(word);
         // SAFETY: the CAS did not happen, so the bytes are still this call's, as written above.
         Err((running, unsafe { self.take_task() }))
+    }
+
+    /// Counts the entry of a run that will not come: on an executor it is in the queue already, and the
+    /// slot's next tenant must not be taken for the one it was written for.
+    #[cold]
+    fn use_up_seq(&self, mut word: Word) {
+        // Relaxed: the state stays as it is, and as an RMW it carries the release sequence on. Handles
+        // may clear their bits meanwhile.
+        while let Err(now) = self.word.compare_exchange_weak(
+            word.0,
+            word.with_next_seq().0,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
+            word = Word(now);
+        }
     }
 
     // ── stop ──────────────────────────────────────────────────────────────────────────────────

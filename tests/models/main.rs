@@ -26,13 +26,13 @@ mod case;
 mod model;
 mod world;
 
-use action::Action;
+use action::{Action, Which};
 use case::{Case, TimerSettings};
 use common::{Kind, shrink};
 use world::Reached;
 
 /// Seeds that have found something, in the library or in one that was broken on purpose.
-const KEPT: &[u64] = &[75, 435, 616];
+const KEPT: &[u64] = &[75, 435, 616, 1_000_933, 2_007_611];
 
 /// How many others are run if nothing else is asked for: a few seconds.
 const CASES: u64 = 1_200;
@@ -81,5 +81,41 @@ fn a_periodic_task_whose_next_run_is_beyond_the_end_of_the_clock_never_runs_agai
                 end: 0,
             });
         }
+    }
+}
+
+/// The entry of its next run was in the queue already, with the number that the next tenant of its
+/// place was given: that one had two entries, and the first was not its own.
+#[test]
+fn a_periodic_task_that_cancels_itself_on_an_executor_leaves_nothing_to_its_successor() {
+    for kind in [Kind::Hashed, Kind::Hierarchical] {
+        shrink::check_one(&Case {
+            made_at: 0,
+            timers: vec![TimerSettings {
+                executor: true,
+                ..timer(kind, 1_000_000)
+            }],
+            actions: vec![
+                Action::Periodic {
+                    first: 0,
+                    period: 0,
+                    fixed_rate: false,
+                    script: vec![Action::Cancel(Which::This)],
+                },
+                Action::Advance(1_000_000),
+                // Scheduled while the place is still held, and so in front of who gets it.
+                Action::Once {
+                    delay: 1_000_000,
+                    script: vec![],
+                },
+                Action::Forget(Which::Back(1)),
+                Action::Once {
+                    delay: 1_000_000,
+                    script: vec![],
+                },
+                Action::Advance(1_000_000),
+            ],
+            end: 0,
+        });
     }
 }
