@@ -346,3 +346,7 @@ fn find_or_make(caches: &mut Vec<Rc<Cache>>, depot: &Arc<Depot>) -> *const Cache
     caches.push(cache);
     place
 }
+
+#[cfg(all(test, not(hashed_wheel_loom)))]
+#[path = "local_tests.rs"]
+mod tests;

@@ -556,3 +556,7 @@ impl Slot {
             .with_mut(|cell| unsafe { (*cell).assume_init_read() })
     }
 }
+
+#[cfg(all(test, not(hashed_wheel_loom)))]
+#[path = "slot_tests.rs"]
+mod tests;
