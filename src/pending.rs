@@ -47,8 +47,8 @@ const MODEL: bool = cfg!(hashed_wheel_loom);
 const RING: usize = if MODEL { 2 } else { 1024 };
 /// Entries that a heap holds before a producer looks for dead ones among them.
 const COMPACT_FROM: usize = if MODEL { 2 } else { 16 * RING };
-/// Live entries in all heaps together that are worth waking the worker for. It moves them to the wheel
-/// in a few milliseconds, which is as late as it can be because of them.
+/// Live entries that are worth waking the worker for, in the heaps of as many lanes as there are
+/// processors. It moves them to the wheel in a few milliseconds, which is as late as it can be because of them.
 const CROWD: usize = if MODEL { 1 } else { 256 * RING };
 /// How often a producer yields to one that was interrupted in a push, before it sleeps.
 const YIELDS: usize = 64;
@@ -57,14 +57,24 @@ const LOOKAHEAD: usize = 8;
 /// What [`Lane::waiting_since`] reads while the heap is empty.
 const NOT_WAITING: u64 = u64::MAX;
 
-/// A lane for each processor, as far as it pays. Asked once: the answer may change, and a timer must
-/// have as many inlets as lanes.
-fn lane_count() -> usize {
-    static LANES: OnceLock<usize> = OnceLock::new();
-    *LANES.get_or_init(|| {
+/// Most lanes that a timer has.
+const MOST_LANES: usize = 8;
+
+/// How many producers can be running at the same time, as far as it matters here. Asked once: the answer
+/// may change, and a timer must have as many inlets as lanes.
+fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        processors.next_power_of_two().min(8)
+        processors.next_power_of_two().min(MOST_LANES)
     })
+}
+
+/// Twice as many as processors: with more threads than processors, two that run at the same time then
+/// seldom share a lane.
+fn lane_count() -> usize {
+    let lanes = if MODEL { 1 } else { 2 * processors() };
+    lanes.min(MOST_LANES)
 }
 
 /// What the pusher has to know.
@@ -107,13 +117,14 @@ struct Heap {
 }
 
 impl Lane {
-    fn new(lanes: usize) -> Lane {
+    /// One of those that so many processors push to at the same time.
+    fn new(processors: usize) -> Lane {
         Lane {
             ring: Ring::new(RING),
             heap: Mutex::new(Heap {
                 entries: Vec::new(),
                 compact_at: COMPACT_FROM,
-                crowd: CROWD / lanes,
+                crowd: CROWD / processors,
             }),
             heaped: AtomicUsize::new(0),
             waiting_since: AtomicU64::new(NOT_WAITING),
@@ -122,8 +133,7 @@ impl Lane {
 
     /// All lanes of a timer.
     pub(crate) fn all() -> Box<[Lane]> {
-        let lanes = lane_count();
-        (0..lanes).map(|_| Lane::new(lanes)).collect()
+        (0..lane_count()).map(|_| Lane::new(processors())).collect()
     }
 
     /// Puts an entry into the queue.

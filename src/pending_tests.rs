@@ -45,10 +45,10 @@ struct Bench {
 }
 
 impl Bench {
-    /// Of a timer with so many lanes.
-    fn new(lanes: usize) -> Bench {
+    /// Of a timer that so many processors push to.
+    fn new(processors: usize) -> Bench {
         Bench {
-            lane: Lane::new(lanes),
+            lane: Lane::new(processors),
             timer: Timer::default(),
             pushed: 0,
         }
