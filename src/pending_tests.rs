@@ -237,3 +237,11 @@ fn an_inlet_is_not_drained_while_a_push_is_under_way() {
     assert!(inlet.is_drained() && inlet.is_empty(&bench.lane));
     assert_eq!(slots(&wheel.filed), [0, 2]);
 }
+
+#[test]
+fn there_are_two_lanes_for_each_processor_and_eight_at_most() {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    assert_eq!(super::processors(), processors.next_power_of_two().min(8));
+    let lanes = (2 * processors).next_power_of_two().min(8);
+    assert_eq!((Lane::all().len(), Inlet::all().len()), (lanes, lanes));
+}
