@@ -189,7 +189,7 @@ fn a_waker_that_panics_at_stop_keeps_no_other_asleep(kind: Kind) {
 
 /// Wakers by number: each counts how often it was woken; the drop of the first panics once.
 mod numbered {
-    use super::{AtomicI64, AtomicUsize, Ordering, RawWaker, RawWakerVTable, Waker};
+    use super::{AtomicI64, AtomicUsize, Mutex, Ordering, RawWaker, RawWakerVTable, Waker};
 
     pub(super) struct Numbered {
         pub(super) woken: AtomicUsize,
@@ -221,10 +221,14 @@ mod numbered {
     }
 
     pub(super) fn new() -> &'static Numbered {
-        Box::leak(Box::new(Numbered {
+        // Known for ever, so that what lives for ever is not taken for a leak.
+        static ALL: Mutex<Vec<&'static Numbered>> = Mutex::new(Vec::new());
+        let numbered = Box::leak(Box::new(Numbered {
             woken: AtomicUsize::new(0),
             fuse: AtomicI64::new(0),
-        }))
+        }));
+        ALL.lock().unwrap().push(numbered);
+        numbered
     }
 
     pub(super) fn waker(of: &'static Numbered) -> Waker {
