@@ -13,7 +13,7 @@ use std::thread;
 
 use common::poll::{Wakes, poll_with};
 use common::{
-    Count, FAR, Guard, Kind, Rng, Timer, assert_counts_add_up, eventually, in_thread, ms,
+    Count, FAR, Guard, Kind, Rng, Timer, assert_counts_add_up, eventually, for_ever, in_thread, ms,
     on_both_timers, recv,
 };
 use hashed_wheel::{Job, ManualClock, RejectReason, Timeout, TimerHandle, TimerState};
@@ -189,7 +189,7 @@ fn a_waker_that_panics_at_stop_keeps_no_other_asleep(kind: Kind) {
 
 /// Wakers by number: each counts how often it was woken; the drop of the first panics once.
 mod numbered {
-    use super::{AtomicI64, AtomicUsize, Mutex, Ordering, RawWaker, RawWakerVTable, Waker};
+    use super::{AtomicI64, AtomicUsize, Ordering, RawWaker, RawWakerVTable, Waker, for_ever};
 
     pub(super) struct Numbered {
         pub(super) woken: AtomicUsize,
@@ -221,14 +221,10 @@ mod numbered {
     }
 
     pub(super) fn new() -> &'static Numbered {
-        // Known for ever, so that what lives for ever is not taken for a leak.
-        static ALL: Mutex<Vec<&'static Numbered>> = Mutex::new(Vec::new());
-        let numbered = Box::leak(Box::new(Numbered {
+        for_ever(Numbered {
             woken: AtomicUsize::new(0),
             fuse: AtomicI64::new(0),
-        }));
-        ALL.lock().unwrap().push(numbered);
-        numbered
+        })
     }
 
     pub(super) fn waker(of: &'static Numbered) -> Waker {

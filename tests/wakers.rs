@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::poll::{poll_once, poll_with};
-use common::{FAR, Kind, assert_counts_add_up, in_thread, ms, on_both_timers, recv};
+use common::{FAR, Kind, assert_counts_add_up, for_ever, in_thread, ms, on_both_timers, recv};
 use hashed_wheel::{ManualClock, RejectReason, Sleep};
 
 on_both_timers![
@@ -52,13 +52,13 @@ static VTABLE: RawWakerVTable = RawWakerVTable::new(
 );
 
 impl Probe {
-    /// Leaked: a waker may be anywhere.
+    /// For ever: a waker may be anywhere.
     fn new() -> &'static Probe {
-        Box::leak(Box::default())
+        for_ever(Probe::default())
     }
 
     fn of(data: *const ()) -> &'static Probe {
-        // SAFETY: the data of every waker with this table is a leaked `Probe`.
+        // SAFETY: the data of every waker with this table is a `Probe` that lives for ever.
         unsafe { &*data.cast::<Probe>() }
     }
 

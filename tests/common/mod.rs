@@ -28,6 +28,14 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);
 /// A delay that no test lives to see in real time.
 pub(crate) const FAR: Duration = Duration::from_secs(100 * 60);
 
+/// Keeps a value for ever. It stays known, so that a leak checker does not take it for a leak.
+pub(crate) fn for_ever<T: Send + Sync + 'static>(value: T) -> &'static T {
+    static KEPT: Mutex<Vec<&'static (dyn Any + Send + Sync)>> = Mutex::new(Vec::new());
+    let kept: &T = Box::leak(Box::new(value));
+    KEPT.lock().unwrap().push(kept);
+    kept
+}
+
 pub(crate) const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
