@@ -32,10 +32,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 const CHAIN: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 64 };
 /// How often the counters are read in the hope of a moment's rest.
 const TRIES: usize = 4;
-/// The end of a chain.
-const NONE: u32 = u32::MAX;
 
-/// Free slots, linked through their own memory.
+/// So many free slots, linked through their own memory from `head` on.
 #[derive(Debug, Clone, Copy)]
 struct Chain {
     head: u32,
@@ -43,7 +41,10 @@ struct Chain {
 }
 
 impl Chain {
-    const EMPTY: Chain = Chain { head: NONE, len: 0 };
+    const EMPTY: Chain = Chain {
+        head: u32::MAX,
+        len: 0,
+    };
 }
 
 /// A thread's share of the counters. Only that thread writes; anybody may read.
@@ -169,13 +170,9 @@ impl Depot {
         }
         let first = slab.grow(CHAIN);
         for number in first..first + CHAIN {
-            let next = if number + 1 == first + CHAIN {
-                NONE
-            } else {
-                number + 1
-            };
+            // The last one's is never followed: a chain knows its length.
             // SAFETY: the numbers were just given out to this call.
-            unsafe { slab.slot(number) }.set_next_free(next);
+            unsafe { slab.slot(number) }.set_next_free(number + 1);
         }
         Chain {
             head: first,
