@@ -418,3 +418,33 @@ fn a_future_takes_its_task_out_and_puts_another_in() {
         assert_eq!(bench.tasks(), 0);
     }
 }
+
+#[test]
+fn a_periodic_run_whose_handle_is_gone_frees_its_slot_unless_stop_has_returned_it() {
+    for stopped in [false, true] {
+        let bench = Bench::new();
+        let entry = bench.arm_periodic();
+        if stopped {
+            assert_eq!(bench.slot().leave(Word::USER), Left::InUse);
+        }
+        let (running, task) = bench.claim(entry);
+        if stopped {
+            assert_eq!(bench.slot().stop(), StopOutcome::Returned);
+        } else {
+            assert!(bench.slot().cancel(|| ()));
+            assert_eq!(bench.slot().leave(Word::USER), Left::InUse);
+        }
+        let (running, task) = bench
+            .slot()
+            .rearm(running, task, Tick(20), 2000)
+            .expect_err("it was ended");
+        drop(task);
+        let left = if stopped {
+            Left::InUse
+        } else {
+            Left::Abandoned
+        };
+        assert_eq!(bench.slot().finish(running), left);
+        assert_eq!(bench.state(), State::Cancelled);
+    }
+}
