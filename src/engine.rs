@@ -128,12 +128,18 @@ impl<W: Wheel> Engine<W> {
         };
         let mut room = self.room;
         for part in [room.div_ceil(lanes), usize::MAX] {
+            let mut drained = true;
             for lane in 0..lanes {
                 let lane = (self.first_lane + lane) % lanes;
                 if room > 0 {
                     let quota = part.min(room);
-                    room -= self.inlets[lane].drain(&inner.lanes[lane], quota, &mut filer);
+                    let inlet = &mut self.inlets[lane];
+                    room -= inlet.drain(&inner.lanes[lane], quota, &mut filer);
+                    drained &= inlet.is_drained();
                 }
+            }
+            if drained {
+                break;
             }
         }
         self.first_lane = (self.first_lane + 1) % lanes;
