@@ -8,8 +8,8 @@
 //! A free slot is on a chain, in a thread's own cache or in the depot: see [`local`]. The protocol
 //! by which a slot changes hands is in [`slot`], the layout of its word in [`word`].
 
-mod huge_pages;
 pub(crate) mod local;
+mod mapped;
 pub(crate) mod slot;
 #[forbid(unsafe_code)]
 pub(crate) mod word;
@@ -117,6 +117,8 @@ fn locate(number: u32) -> (usize, usize) {
 struct Allocation {
     memory: NonNull<u8>,
     layout: Layout,
+    /// It came from the system, not from the allocator.
+    mapped: bool,
 }
 
 // SAFETY: it owns its memory, which it only frees.
@@ -130,13 +132,17 @@ impl Allocation {
         let layout = Layout::array::<[u8; size_of::<Slot>()]>(slots + 1)
             .and_then(|layout| layout.align_to(align_of::<usize>()))
             .expect("a chunk fits the address space");
+        let mapped = mapped::map(layout.size());
         // SAFETY: the layout is not empty.
-        let memory = unsafe { alloc::alloc_zeroed(layout) };
-        let Some(memory) = NonNull::new(memory) else {
+        let allocated = || NonNull::new(unsafe { alloc::alloc_zeroed(layout) });
+        let Some(memory) = mapped.or_else(allocated) else {
             alloc::handle_alloc_error(layout)
         };
-        huge_pages::advise(memory, layout.size());
-        let allocation = Allocation { memory, layout };
+        let allocation = Allocation {
+            memory,
+            layout,
+            mapped: mapped.is_some(),
+        };
         #[cfg(hashed_wheel_loom)]
         for place in 0..slots {
             // SAFETY: there is room for so many. Loom's atomics are not made of zeroes.
@@ -159,8 +165,14 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout; the slab is going, so no slot is used any more.
-        unsafe { alloc::dealloc(self.memory.as_ptr(), self.layout) };
+        // SAFETY: from there in `new`, with this layout; the slab is going, so no slot is used any more.
+        unsafe {
+            if self.mapped {
+                mapped::unmap(self.memory, self.layout.size());
+            } else {
+                alloc::dealloc(self.memory.as_ptr(), self.layout);
+            }
+        }
     }
 }
 
@@ -200,5 +212,26 @@ mod tests {
         assert_eq!(slab.used(), 64 * 1001);
         assert!(slab.iter().all(|(_, slot)| slot.is_free()));
         assert_eq!(slab.bytes(), 64 * 64 * 1001);
+    }
+
+    #[test]
+    fn chunks_of_any_size_are_zeroed_aligned_and_given_back() {
+        for slots in [256, 1 << 14, (1 << 15) - 1, 1 << 15, 1 << 17] {
+            for _ in 0..3 {
+                let allocation = Allocation::new(slots);
+                let large = allocation.layout.size() >= 2 << 20;
+                assert!(large || !allocation.mapped, "{slots} slots");
+                let first = allocation.first_slot();
+                assert!(first.is_aligned());
+                for place in [0, slots / 2, slots - 1] {
+                    // SAFETY: there are so many slots, and all zeroes is a valid one.
+                    let slot = unsafe { &*first.add(place) };
+                    assert!(slot.is_free() && slot.next_free() == 0);
+                    // What the next one gets must not be what this one has left.
+                    slot.set_next_free(7);
+                    assert_eq!(slot.next_free(), 7);
+                }
+            }
+        }
     }
 }
