@@ -86,7 +86,7 @@ pub(crate) fn judge(samples: &[Sample]) -> Result<String, String> {
          {resident_before} and {resident_after} KB resident"
     );
     let grown = after > before + before / 32 + 1024;
-    let resident_grown = resident_after > resident_before + resident_before / 4 + (16 << 10);
+    let resident_grown = resident_after > resident_before + resident_before / 8 + (8 << 10);
     if grown || resident_grown {
         Err(text)
     } else {
