@@ -8,6 +8,8 @@
 //! allocator that gets them back hands them on, wish included, to whoever wants a few bytes. A program that
 //! makes and ends many timers would swell, a large page at a time.
 
+#[cfg(test)]
+pub(super) use system::MAPS;
 pub(super) use system::{map, unmap};
 
 /// Where the numbers below are known to be right.
@@ -20,6 +22,10 @@ pub(super) use system::{map, unmap};
 mod system {
     use std::ffi::{c_int, c_long, c_void};
     use std::ptr::{self, NonNull};
+
+    /// Whether anything is mapped here.
+    #[cfg(test)]
+    pub(in crate::slab) const MAPS: bool = true;
 
     /// Smaller pieces of memory are not worth it: the size of a large page on common systems.
     const LARGE: usize = 2 << 20;
@@ -80,6 +86,9 @@ mod system {
 )))]
 mod system {
     use std::ptr::NonNull;
+
+    #[cfg(test)]
+    pub(in crate::slab) const MAPS: bool = false;
 
     pub(in crate::slab) fn map(_size: usize) -> Option<NonNull<u8>> {
         None

@@ -3,7 +3,7 @@
 //! Slots are numbered from 0 without end and lie in chunks, each twice as large as the one before,
 //! so that a number becomes an address with a shift and one look at a small table, and a slot never
 //! moves. The slab only grows: its size is that of the largest number of timeouts that were ever pending
-//! at once. Chunks are zeroed by the allocator and touched when first used.
+//! at once. Chunks are zeroed when they are made, and touched when first used.
 //!
 //! A free slot is on a chain, in a thread's own cache or in the depot: see [`local`]. The protocol
 //! by which a slot changes hands is in [`slot`], the layout of its word in [`word`].
@@ -125,24 +125,9 @@ struct Allocation {
 unsafe impl Send for Allocation {}
 
 impl Allocation {
-    /// Memory for `slots`, which no page of is touched: large pieces of zeroed memory come from the
-    /// system untouched, but only if no more than the usual alignment is asked for. So one more slot
-    /// is asked for, and the alignment is seen to here.
+    /// Memory for `slots`, no page of which is touched yet.
     fn new(slots: usize) -> Allocation {
-        let layout = Layout::array::<[u8; size_of::<Slot>()]>(slots + 1)
-            .and_then(|layout| layout.align_to(align_of::<usize>()))
-            .expect("a chunk fits the address space");
-        let mapped = mapped::map(layout.size());
-        // SAFETY: the layout is not empty.
-        let allocated = || NonNull::new(unsafe { alloc::alloc_zeroed(layout) });
-        let Some(memory) = mapped.or_else(allocated) else {
-            alloc::handle_alloc_error(layout)
-        };
-        let allocation = Allocation {
-            memory,
-            layout,
-            mapped: mapped.is_some(),
-        };
+        let allocation = Self::from_system(slots).unwrap_or_else(|| Self::from_allocator(slots));
         #[cfg(hashed_wheel_loom)]
         for place in 0..slots {
             // SAFETY: there is room for so many. Loom's atomics are not made of zeroes.
@@ -154,9 +139,37 @@ impl Allocation {
         allocation
     }
 
+    /// A large piece of memory, exactly as large as it has to be, and so on large pages from end to end.
+    fn from_system(slots: usize) -> Option<Allocation> {
+        let layout = Layout::array::<Slot>(slots).ok()?;
+        Some(Allocation {
+            memory: mapped::map(layout.size())?,
+            layout,
+            mapped: true,
+        })
+    }
+
+    /// Zeroed memory comes untouched only if no more than the usual alignment is asked for. So one more slot
+    /// is asked for, and the alignment is seen to in [`Allocation::first_slot`].
+    fn from_allocator(slots: usize) -> Allocation {
+        let layout = Layout::array::<[u8; size_of::<Slot>()]>(slots + 1)
+            .and_then(|layout| layout.align_to(align_of::<usize>()))
+            .expect("a chunk fits the address space");
+        // SAFETY: the layout is not empty.
+        let memory = unsafe { alloc::alloc_zeroed(layout) };
+        let Some(memory) = NonNull::new(memory) else {
+            alloc::handle_alloc_error(layout)
+        };
+        Allocation {
+            memory,
+            layout,
+            mapped: false,
+        }
+    }
+
     fn first_slot(&self) -> *mut Slot {
         let memory = self.memory.as_ptr();
-        // In bounds: there is room for one slot more than was asked for.
+        // In bounds: what the allocator gave has room for one slot more, and mappings begin with a page.
         memory
             .wrapping_add(memory.align_offset(align_of::<Slot>()))
             .cast()
@@ -215,12 +228,12 @@ mod tests {
     }
 
     #[test]
-    fn chunks_of_any_size_are_zeroed_aligned_and_given_back() {
+    fn chunks_of_any_size_are_zeroed_and_aligned() {
         for slots in [256, 1 << 14, (1 << 15) - 1, 1 << 15, 1 << 17] {
             for _ in 0..3 {
                 let allocation = Allocation::new(slots);
-                let large = allocation.layout.size() >= 2 << 20;
-                assert!(large || !allocation.mapped, "{slots} slots");
+                let large = slots >= 1 << 15;
+                assert_eq!(allocation.mapped, large && mapped::MAPS, "{slots} slots");
                 let first = allocation.first_slot();
                 assert!(first.is_aligned());
                 for place in [0, slots / 2, slots - 1] {
@@ -233,5 +246,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn large_chunks_go_back_to_the_system() {
+        const CHUNK: usize = 256 << 20;
+        let address_space = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find(|line| line.starts_with("VmSize:"));
+            let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
+            kilobytes.unwrap().parse::<usize>().unwrap() << 10
+        };
+        let before = address_space();
+        for _ in 0..16 {
+            drop(Allocation::new(CHUNK / size_of::<Slot>()));
+        }
+        // Other tests have memory of their own meanwhile, but not so much.
+        assert!(address_space() < before + 8 * CHUNK);
     }
 }
