@@ -1,11 +1,11 @@
 //! Running a task that has been claimed: here, or through an executor; once, or again.
 
-use crate::clock::{FOREVER, nanos};
+use crate::clock::nanos;
 use crate::contain::{contain, log_contained};
 use crate::context::Activity;
 use crate::engine::next_at_fixed_rate;
 use crate::entry::Entry;
-use crate::inner::Inner;
+use crate::inner::{Inner, When};
 use crate::slab::slot::{Left, Running};
 use crate::task::{Job, Kind, Period, StoredTask};
 use crate::tick::Tick;
@@ -127,12 +127,7 @@ fn next_run(inner: &Inner, last: u64, period: Period) -> (Tick, u64) {
         }
         Period::FixedDelay(delay) => now.saturating_add(nanos(delay)),
     };
-    // Time saturates on the clock, not on what is counted from the timer's start.
-    let deadline = match deadline.saturating_add(started) {
-        FOREVER => FOREVER,
-        _ => deadline,
-    };
-    (inner.scale.due(deadline), deadline)
+    inner.deadline(When::At(deadline.saturating_add(started)))
 }
 
 fn drop_task(inner: &Inner, task: StoredTask) {

@@ -18,11 +18,11 @@ use super::model::{Model, ensure};
 
 thread_local! {
     /// What all the timers of this thread have done, added up.
-    static REACHED: Cell<Reached> = const { Cell::new(Reached::NOTHING) };
+    static REACHED: Cell<Reached> = Cell::default();
 }
 
 /// What the random cases have come by.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Reached {
     pub(crate) expired: u64,
     pub(crate) cancelled: u64,
@@ -40,21 +40,6 @@ pub(crate) struct Reached {
 }
 
 impl Reached {
-    const NOTHING: Reached = Reached {
-        expired: 0,
-        cancelled: 0,
-        rejected: 0,
-        panicked: 0,
-        unprocessed: 0,
-        periodic_runs: 0,
-        resets: 0,
-        passed_over: 0,
-        cascaded: 0,
-        swept: 0,
-        held_up: 0,
-        most_levels: 0,
-    };
-
     pub(crate) fn so_far() -> Reached {
         REACHED.get()
     }
