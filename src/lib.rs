@@ -88,63 +88,39 @@
 // Only in the modules that say why; one that no longer needs it says so too.
 #![deny(unsafe_code)]
 
-mod builder;
-mod clock;
-mod contain;
-mod context;
+mod api;
+mod catch_panic;
 #[cfg(any(doc, doctest))]
 pub mod docs;
-mod engine;
 mod entry;
 mod error;
-mod future;
-mod histogram;
-#[cfg(feature = "hyper")]
-mod hyper;
-#[expect(unsafe_code, reason = "a number that the slab gave out becomes a slot")]
-mod inner;
-mod launch;
-mod lifecycle;
 #[cfg(all(test, hashed_wheel_loom))]
 #[expect(unsafe_code, reason = "it calls what it checks")]
 mod loom_tests;
-mod manual;
-// Allowed, not expected: only Linux's clock needs it.
-#[allow(unsafe_code, reason = "the C library is asked for the time")]
-mod monotonic;
-#[expect(unsafe_code, reason = "as in inner")]
-mod parked;
-mod pending;
-mod ring;
-mod run;
+mod metrics;
+mod queue;
+#[expect(unsafe_code, reason = "a number that the slab gave out becomes a slot")]
+mod shared;
 #[expect(unsafe_code, reason = "threads share slots by rules of their own")]
-mod slab;
-mod sleep;
-mod stats;
+mod slots;
 mod sync;
-#[expect(unsafe_code, reason = "a closure is stored without its type")]
-mod task;
-mod tick;
-#[expect(unsafe_code, reason = "a handle points to its timer without counting")]
-mod timeout;
-#[expect(unsafe_code, reason = "a closure that is refused gets its type back")]
-mod timer;
+mod time;
 #[cfg(feature = "unstable-wheels")]
 #[doc(hidden)]
 pub mod unstable;
 mod wheel;
 mod worker;
 
-pub use builder::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
+pub use api::builder::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
+pub use api::future::{Interval, Sleep, WithTimeout};
+pub use api::timer::{HashedWheelTimer, HierarchicalWheelTimer, TimerHandle};
 pub use error::{ConfigError, RejectReason, Rejected, StartError, StopError, TimeoutError};
-pub use future::{Interval, Sleep, WithTimeout};
-pub use histogram::Lateness;
-pub use lifecycle::TimerState;
-pub use manual::ManualClock;
-pub use stats::Stats;
-pub use task::{Job, Period, Task};
-pub use timeout::Timeout;
-pub use timer::{HashedWheelTimer, HierarchicalWheelTimer, TimerHandle};
+pub use metrics::histogram::Lateness;
+pub use metrics::stats::Stats;
+pub use shared::lifecycle::TimerState;
+pub use shared::timeout::Timeout;
+pub use slots::stored_task::{Job, Period, Task};
+pub use time::manual::ManualClock;
 
 /// The programs in the README, compiled and run with the tests of the docs.
 #[cfg(doctest)]

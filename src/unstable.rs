@@ -6,11 +6,13 @@
 //! and [`timer_on`] builds a timer on it: queue, slots, worker, clock and stop are those of the two
 //! timers that the crate is about.
 
-use crate::builder::HashedWheelTimerBuilder;
+use crate::api::builder::HashedWheelTimerBuilder;
+use crate::api::timer::TimerHandle;
+use crate::entry;
 use crate::error::ConfigError;
-use crate::timer::TimerHandle;
+use crate::shared::launch;
+use crate::time::tick::Tick;
 use crate::wheel::{self, WheelCounters};
-use crate::{entry, launch, tick::Tick};
 
 /// The version of this crate.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -2,10 +2,10 @@
 //! slots here.
 
 use super::{Probe, arm_number, explore};
-use crate::slab::Slab;
-use crate::slab::local::{self, Depot};
-use crate::slab::slot::Left;
-use crate::slab::word::Word;
+use crate::slots::Slab;
+use crate::slots::local::{self, Depot};
+use crate::slots::slot::Left;
+use crate::slots::word::Word;
 use loom::thread;
 use std::sync::Arc;
 

@@ -2,9 +2,9 @@
 
 use super::{Probe, arm, builder, explore, free_slot};
 use crate::ManualClock;
-use crate::lifecycle::{Closed, Entered, Lifecycle};
-use crate::slab::slot::{Left, Slot, StopOutcome};
-use crate::slab::word::Word;
+use crate::shared::lifecycle::{Closed, Entered, Lifecycle};
+use crate::slots::slot::{Left, Slot, StopOutcome};
+use crate::slots::word::Word;
 use crate::sync::{Mutex, UnsafeCell};
 use loom::thread;
 use std::sync::Arc;

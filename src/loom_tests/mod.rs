@@ -41,11 +41,11 @@ mod start;
 mod stop;
 
 use crate::entry::Entry;
-use crate::slab::slot::{Slot, Vacant};
-use crate::slab::word::Word;
+use crate::slots::slot::{Slot, Vacant};
+use crate::slots::stored_task::StoredTask;
+use crate::slots::word::Word;
 use crate::sync::{Condvar, Mutex};
-use crate::task::StoredTask;
-use crate::tick::Tick;
+use crate::time::tick::Tick;
 use crate::{HashedWheelTimer, HashedWheelTimerBuilder, Period, Stats, TimerHandle};
 use loom::thread::ThreadId;
 use std::collections::HashMap;
@@ -173,7 +173,7 @@ fn free_slot() -> Slot {
 fn arm_number(slot: &Slot, number: u32, task: StoredTask, due: u64) -> Entry {
     // SAFETY: as said.
     let vacant = unsafe { Vacant::new(number) };
-    let periodic = task.kind() == crate::task::Kind::Periodic;
+    let periodic = task.kind() == crate::slots::stored_task::Kind::Periodic;
     slot.arm(vacant, task, Tick(due), due, periodic)
 }
 

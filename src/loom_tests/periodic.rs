@@ -1,10 +1,10 @@
 //! One slot with a periodic task: its run, its cancel and `stop` at the same time.
 
 use super::{Probe, arm, explore, free_slot};
-use crate::slab::slot::{Left, Met, Running, Slot, StopOutcome};
-use crate::slab::word::Word;
-use crate::task::StoredTask;
-use crate::tick::Tick;
+use crate::slots::slot::{Left, Met, Running, Slot, StopOutcome};
+use crate::slots::stored_task::StoredTask;
+use crate::slots::word::Word;
+use crate::time::tick::Tick;
 use loom::thread;
 use std::sync::Arc;
 

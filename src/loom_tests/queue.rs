@@ -3,10 +3,10 @@
 
 use super::{Probe, arm_number, explore, free_slot};
 use crate::entry::Entry;
-use crate::pending::{Filed, Filer, Inlet, Lane, Pushed, Surroundings};
-use crate::ring::Ring;
-use crate::slab::slot::Slot;
-use crate::tick::Tick;
+use crate::queue::pending::{Filed, Filer, Inlet, Lane, Pushed, Surroundings};
+use crate::queue::ring::Ring;
+use crate::slots::slot::Slot;
+use crate::time::tick::Tick;
 use loom::thread;
 use std::sync::Arc;
 

@@ -5,11 +5,11 @@
 use super::explore;
 use super::queue::{Queue, Wheel};
 use crate::entry::Entry;
-use crate::lifecycle::{Closed, Entered, Lifecycle};
-use crate::pending::{Inlet, Pushed};
-use crate::sleep::{Sleep, Slept};
+use crate::queue::pending::{Inlet, Pushed};
+use crate::queue::sleep::{Sleep, Slept};
+use crate::shared::lifecycle::{Closed, Entered, Lifecycle};
 use crate::sync::thread::current;
-use crate::tick::Tick;
+use crate::time::tick::Tick;
 use loom::thread;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,9 +2,9 @@
 
 use super::{Probe, arm, explore, free_slot};
 use crate::entry::Entry;
-use crate::slab::slot::{Left, Met, Reset, Slot, StopOutcome};
-use crate::slab::word::{State, Word};
-use crate::tick::Tick;
+use crate::slots::slot::{Left, Met, Reset, Slot, StopOutcome};
+use crate::slots::word::{State, Word};
+use crate::time::tick::Tick;
 use loom::thread;
 use std::sync::Arc;
 

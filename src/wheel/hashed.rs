@@ -22,7 +22,7 @@ use super::bucket::{Progress, Step};
 use super::row::Row;
 use super::{Judge, Wheel, WheelCounters};
 use crate::entry::Entry;
-use crate::tick::Tick;
+use crate::time::tick::Tick;
 
 /// See the head of the module.
 #[derive(Debug)]
@@ -341,3 +341,6 @@ impl HashedWheel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,7 +31,7 @@ use super::bucket::{Progress, Step};
 use super::row::Row;
 use super::{Judge, LOOKAHEAD, Wheel, WheelCounters};
 use crate::entry::Entry;
-use crate::tick::Tick;
+use crate::time::tick::Tick;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
@@ -39,6 +39,8 @@ use std::mem;
 
 #[cfg(test)]
 mod check;
+#[cfg(test)]
+mod tests;
 
 /// See the head of the module.
 #[derive(Debug)]

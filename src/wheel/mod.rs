@@ -6,7 +6,7 @@
 //! and tells it during a sweep.
 
 use crate::entry::Entry;
-use crate::tick::Tick;
+use crate::time::tick::Tick;
 
 mod bucket;
 pub(crate) mod hashed;
@@ -15,13 +15,7 @@ pub(crate) mod hierarchical;
 mod model;
 mod row;
 #[cfg(test)]
-mod tests_contract;
-#[cfg(test)]
-mod tests_hashed;
-#[cfg(test)]
-mod tests_hierarchical;
-#[cfg(test)]
-mod tests_kafka;
+mod tests;
 
 /// What a wheel has done since it was made, for `Stats` and for comparing designs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

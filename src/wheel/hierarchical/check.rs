@@ -2,7 +2,7 @@
 
 use super::{HierarchicalWheel, Place, Progress, Queued};
 use crate::entry::Entry;
-use crate::tick::Tick;
+use crate::time::tick::Tick;
 use std::cmp::Reverse;
 
 impl HierarchicalWheel {

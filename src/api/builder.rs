@@ -1,0 +1,494 @@
+//! Settings, and the checks that they go through.
+
+use crate::api::timer::{HashedWheelTimer, HierarchicalWheelTimer};
+use crate::error::ConfigError;
+use crate::shared::launch::Factory;
+use crate::shared::{Inner, Settings};
+use crate::slots::stored_task::Job;
+use crate::sync::thread::JoinHandle;
+use crate::time::clock::{Clock, Scale, nanos};
+use crate::time::manual::ManualClock;
+use crate::wheel::hashed::HashedWheel;
+use crate::wheel::hierarchical::HierarchicalWheel;
+use crate::worker::engine::{Drive, Engine};
+use crate::worker::execute::Executor;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// The shortest tick: a shorter one becomes this.
+const MIN_TICK: Duration = Duration::from_millis(1);
+/// Timers in one process beyond which something is probably wrong.
+const MANY_INSTANCES: usize = 64;
+
+/// The settings of a [`HashedWheelTimer`].
+///
+/// ```
+/// use hashed_wheel::HashedWheelTimer;
+/// use std::time::Duration;
+///
+/// let timer = HashedWheelTimer::builder()
+///     .tick_duration(Duration::from_millis(10))
+///     .ticks_per_wheel(4096)
+///     .max_pending_timeouts(1_000_000)
+///     .thread_name("timeouts")
+///     .build()?;
+/// # Ok::<(), hashed_wheel::ConfigError>(())
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct HashedWheelTimerBuilder {
+    tick_duration: Duration,
+    ticks_per_wheel: usize,
+    common: Common,
+}
+
+/// The settings of a [`HierarchicalWheelTimer`].
+///
+/// ```
+/// use hashed_wheel::HierarchicalWheelTimer;
+/// use std::time::Duration;
+///
+/// let timer = HierarchicalWheelTimer::builder()
+///     .tick_duration(Duration::from_millis(1))
+///     .wheel_size(64)
+///     .build()?;
+/// # Ok::<(), hashed_wheel::ConfigError>(())
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct HierarchicalWheelTimerBuilder {
+    tick_duration: Duration,
+    wheel_size: usize,
+    common: Common,
+}
+
+impl Default for HashedWheelTimerBuilder {
+    fn default() -> Self {
+        Self {
+            tick_duration: Duration::from_millis(100),
+            ticks_per_wheel: 512,
+            common: Common::default(),
+        }
+    }
+}
+
+impl Default for HierarchicalWheelTimerBuilder {
+    fn default() -> Self {
+        Self {
+            tick_duration: Duration::from_millis(1),
+            wheel_size: 20,
+            common: Common::default(),
+        }
+    }
+}
+
+impl HashedWheelTimerBuilder {
+    /// How often the timer looks at its timeouts: 100 ms by default. Every timeout fires at a
+    /// multiple of it. Below 1 ms it becomes 1 ms, with a warning in the log.
+    ///
+    /// ```
+    /// use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder()
+    ///     .tick_duration(Duration::from_millis(10))
+    ///     .clock(&clock)
+    ///     .build()?;
+    /// let timeout = timer.new_timeout(|_| {}, Duration::from_millis(11))?;
+    /// clock.advance(Duration::from_millis(19));
+    /// assert!(!timeout.is_expired());
+    /// clock.advance(Duration::from_millis(1)); // the second tick
+    /// assert!(timeout.is_expired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tick_duration(mut self, tick_duration: Duration) -> Self {
+        self.tick_duration = tick_duration;
+        self
+    }
+
+    /// Slots of the wheel, 1 to 2^24, rounded up to a power of two: 512 by default.
+    ///
+    /// More of them cost memory, fewer let a timeout be passed over more often; none of it changes when
+    /// a timeout fires.
+    ///
+    /// ```
+    /// use hashed_wheel::HashedWheelTimer;
+    /// use std::time::Duration;
+    ///
+    /// // One turn takes 41 s: right for delays of half a minute.
+    /// let timer = HashedWheelTimer::builder()
+    ///     .tick_duration(Duration::from_millis(10))
+    ///     .ticks_per_wheel(4096)
+    ///     .build()?;
+    /// # Ok::<(), hashed_wheel::ConfigError>(())
+    /// ```
+    pub fn ticks_per_wheel(mut self, ticks_per_wheel: usize) -> Self {
+        self.ticks_per_wheel = ticks_per_wheel;
+        self
+    }
+
+    /// Makes the timer. Its thread starts with the first timeout, or with `start`.
+    ///
+    /// ```
+    /// use hashed_wheel::HashedWheelTimer;
+    ///
+    /// assert!(HashedWheelTimer::builder().build().is_ok());
+    ///
+    /// let error = HashedWheelTimer::builder().ticks_per_wheel(0).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "ticks_per_wheel is 0; it must be between 1 and 16777216");
+    /// ```
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a setting is outside its range; the message says which, and what the range is.
+    pub fn build(self) -> Result<HashedWheelTimer, ConfigError> {
+        let slots = self.ticks_per_wheel;
+        if !(1..=ConfigError::MAX_SLOTS).contains(&slots) {
+            return Err(ConfigError::Slots { slots });
+        }
+        let slots = slots.next_power_of_two();
+        let scale = self.common.check(self.tick_duration, slots)?;
+        let max_transfers = self.common.max_transfers;
+        Ok(HashedWheelTimer::from_inner(self.common.build(
+            "hashed-wheel-timer",
+            scale,
+            |executor| {
+                Box::new(Engine::new(
+                    HashedWheel::new(slots),
+                    executor,
+                    max_transfers,
+                ))
+            },
+        )))
+    }
+}
+
+impl HierarchicalWheelTimerBuilder {
+    /// How often the timer looks at its timeouts, and the tick of the lowest level: 1 ms by default.
+    /// Every timeout fires at a multiple of it. Below 1 ms it becomes 1 ms, with a warning in the log.
+    ///
+    /// ```
+    /// use hashed_wheel::{HierarchicalWheelTimer, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = HierarchicalWheelTimer::builder()
+    ///     .tick_duration(Duration::from_millis(10))
+    ///     .clock(&clock)
+    ///     .build()?;
+    /// let timeout = timer.new_timeout(|_| {}, Duration::from_millis(11))?;
+    /// clock.advance(Duration::from_millis(19));
+    /// assert!(!timeout.is_expired());
+    /// clock.advance(Duration::from_millis(1)); // the second tick
+    /// assert!(timeout.is_expired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tick_duration(mut self, tick_duration: Duration) -> Self {
+        self.tick_duration = tick_duration;
+        self
+    }
+
+    /// Buckets of each level, 2 to 2^24: 20 by default. A level's tick is that of the level below
+    /// times this.
+    ///
+    /// Levels are added as delays need them. More buckets make fewer levels, so that a timeout moves less
+    /// often.
+    ///
+    /// ```
+    /// use hashed_wheel::HierarchicalWheelTimer;
+    ///
+    /// // Levels of 64 ms, 4 s, 262 s, 4.7 h …
+    /// let timer = HierarchicalWheelTimer::builder().wheel_size(64).build()?;
+    /// # Ok::<(), hashed_wheel::ConfigError>(())
+    /// ```
+    pub fn wheel_size(mut self, wheel_size: usize) -> Self {
+        self.wheel_size = wheel_size;
+        self
+    }
+
+    /// Makes the timer. Its thread starts with the first timeout, or with `start`.
+    ///
+    /// ```
+    /// use hashed_wheel::HierarchicalWheelTimer;
+    ///
+    /// assert!(HierarchicalWheelTimer::builder().build().is_ok());
+    ///
+    /// let error = HierarchicalWheelTimer::builder().wheel_size(1).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "wheel_size is 1; it must be between 2 and 16777216");
+    /// ```
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a setting is outside its range; the message says which, and what the range is.
+    pub fn build(self) -> Result<HierarchicalWheelTimer, ConfigError> {
+        let wheel_size = self.wheel_size;
+        if !(2..=ConfigError::MAX_SLOTS).contains(&wheel_size) {
+            return Err(ConfigError::WheelSize { wheel_size });
+        }
+        let scale = self.common.check(self.tick_duration, wheel_size)?;
+        let max_transfers = self.common.max_transfers;
+        Ok(HierarchicalWheelTimer::from_inner(self.common.build(
+            "hierarchical-wheel-timer",
+            scale,
+            |executor| {
+                Box::new(Engine::new(
+                    HierarchicalWheel::new(wheel_size),
+                    executor,
+                    max_transfers,
+                ))
+            },
+        )))
+    }
+}
+
+#[cfg(feature = "unstable-wheels")]
+impl HashedWheelTimerBuilder {
+    /// The front of a timer over any wheel: see [`crate::unstable`].
+    pub(crate) fn build_over(
+        self,
+        wheel: impl crate::wheel::Wheel + 'static,
+    ) -> Result<Arc<Inner>, ConfigError> {
+        let scale = self.common.check(self.tick_duration, 1)?;
+        let max_transfers = self.common.max_transfers;
+        Ok(self.common.build("unstable-timer", scale, |executor| {
+            Box::new(Engine::new(wheel, executor, max_transfers))
+        }))
+    }
+}
+
+/// The settings that both timers have.
+struct Common {
+    max_pending: Option<usize>,
+    max_transfers: usize,
+    thread_name: Option<String>,
+    factory: Option<Factory>,
+    executor: Option<Executor>,
+    clock: Option<ManualClock>,
+}
+
+impl Default for Common {
+    fn default() -> Self {
+        Common {
+            max_pending: None,
+            max_transfers: 100_000,
+            thread_name: None,
+            factory: None,
+            executor: None,
+            clock: None,
+        }
+    }
+}
+
+macro_rules! common_settings {
+    ($($builder:ident),*) => {$(
+        impl $builder {
+            /// How many timeouts may be pending at once; a further one is rejected. Unlimited by
+            /// default. At least 1, and never overshot, whatever the number of threads.
+            ///
+            #[doc = concat!("```\nuse hashed_wheel::{", stringify!($builder), ", RejectReason};")]
+            /// use std::time::Duration;
+            ///
+            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
+            ///     .max_pending_timeouts(1)
+            ///     .build()?;
+            /// let first = timer.new_timeout(|_| {}, Duration::from_secs(60))?;
+            /// let refused = timer.new_timeout(|_| {}, Duration::from_secs(60)).unwrap_err();
+            /// assert!(matches!(refused.reason, RejectReason::TooManyPending { max: 1 }));
+            ///
+            /// first.cancel(); // makes room at once
+            /// assert!(timer.new_timeout(refused.task, Duration::from_secs(60)).is_ok());
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            pub fn max_pending_timeouts(mut self, max: usize) -> Self {
+                self.common.max_pending = Some(max);
+                self
+            }
+
+            /// How many entries at most move from the pending queue to the wheel at one boundary;
+            /// the rest waits for the next. 100 000 by default, at least 1.
+            ///
+            /// It bounds how long the timer thread sorts before it fires. If timeouts come faster than this
+            /// for long, they fire late: [`Stats::queued`](crate::Stats::queued) tells.
+            ///
+            #[doc = concat!("```\nuse hashed_wheel::", stringify!($builder), ";")]
+            ///
+            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
+            ///     .max_transfers_per_tick(1_000_000)
+            ///     .build()?;
+            /// # Ok::<(), hashed_wheel::ConfigError>(())
+            /// ```
+            pub fn max_transfers_per_tick(mut self, max: usize) -> Self {
+                self.common.max_transfers = max;
+                self
+            }
+
+            /// The name of the timer's thread, any text without a NUL character. Ignored with a thread
+            /// factory.
+            ///
+            #[doc = concat!("```\nuse hashed_wheel::", stringify!($builder), ";")]
+            /// use std::{sync::mpsc, thread, time::Duration};
+            ///
+            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
+            ///     .tick_duration(Duration::from_millis(1))
+            ///     .thread_name("sessions")
+            ///     .build()?;
+            /// let (sender, receiver) = mpsc::channel();
+            /// timer.new_timeout(
+            ///     move |_| drop(sender.send(thread::current().name().map(str::to_owned))),
+            ///     Duration::ZERO,
+            /// )?;
+            /// assert_eq!(receiver.recv()?.as_deref(), Some("sessions"));
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            pub fn thread_name(mut self, name: impl Into<String>) -> Self {
+                self.common.thread_name = Some(name.into());
+                self
+            }
+
+            /// What starts the timer's thread: it is given a job, which it runs on a thread of its
+            /// making. If it fails, or drops the job, starting the timer fails with its error, and
+            /// the next call tries again.
+            ///
+            #[doc = concat!("```\nuse hashed_wheel::", stringify!($builder), ";")]
+            /// use std::thread;
+            ///
+            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
+            ///     .thread_factory(|job| thread::Builder::new().stack_size(256 * 1024).spawn(job))
+            ///     .build()?;
+            /// # Ok::<(), hashed_wheel::ConfigError>(())
+            /// ```
+            pub fn thread_factory(
+                mut self,
+                factory: impl Fn(Job) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
+            ) -> Self {
+                self.common.factory = Some(Arc::new(factory));
+                self
+            }
+
+            /// Where tasks run: it is given each as a job. By default they run on the timer thread,
+            /// where a slow one delays all others.
+            ///
+            /// It is called on the timer thread, and ought to return at once. A timeout counts as expired when
+            /// its job is handed over. A job never unwinds; one that is dropped unrun is counted in
+            /// [`Stats::dropped_jobs`](crate::Stats::dropped_jobs). Futures are woken on the timer thread all
+            /// the same.
+            ///
+            #[doc = concat!("```\nuse hashed_wheel::{Job, ", stringify!($builder), "};")]
+            /// use std::sync::mpsc;
+            ///
+            /// let (jobs, inbox) = mpsc::channel::<Job>();
+            /// std::thread::spawn(move || inbox.into_iter().for_each(|job| job()));
+            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
+            ///     .executor(move |job| jobs.send(job).expect("the worker thread lives"))
+            ///     .build()?;
+            /// # Ok::<(), hashed_wheel::ConfigError>(())
+            /// ```
+            pub fn executor(mut self, executor: impl Fn(Job) + Send + Sync + 'static) -> Self {
+                self.common.executor = Some(Box::new(executor));
+                self
+            }
+
+            /// Has the timer driven by a [manual clock](ManualClock) instead of a thread: for tests and
+            /// simulations. Several timers may be on one clock.
+            ///
+            #[doc = concat!("```\nuse hashed_wheel::{", stringify!($builder), ", ManualClock};")]
+            /// use std::time::Duration;
+            ///
+            /// let clock = ManualClock::new();
+            #[doc = concat!("let timer = ", stringify!($builder), "::default().clock(&clock).build()?;")]
+            /// let timeout = timer.new_timeout(|_| {}, Duration::from_secs(86_400))?;
+            /// clock.advance(Duration::from_secs(86_400)); // returns at once, and all that was due has run
+            /// assert!(timeout.is_expired());
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            pub fn clock(mut self, clock: &ManualClock) -> Self {
+                self.common.clock = Some(clock.clone());
+                self
+            }
+        }
+
+        impl fmt::Debug for $builder {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($builder))
+                    .field("tick_duration", &self.tick_duration)
+                    .field("max_pending_timeouts", &self.common.max_pending)
+                    .field("max_transfers_per_tick", &self.common.max_transfers)
+                    .finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+
+common_settings!(HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder);
+
+impl Common {
+    /// Checks what both timers have, and the tick against the slots.
+    fn check(&self, tick: Duration, slots: usize) -> Result<Scale, ConfigError> {
+        if tick.is_zero() {
+            return Err(ConfigError::ZeroTick);
+        }
+        if tick.as_nanos() * slots as u128 > u128::from(u64::MAX) {
+            return Err(ConfigError::TickTooLong {
+                tick_duration: tick,
+                slots,
+            });
+        }
+        if self.max_pending == Some(0) {
+            return Err(ConfigError::ZeroMaxPendingTimeouts);
+        }
+        if self.max_transfers == 0 {
+            return Err(ConfigError::ZeroMaxTransfersPerTick);
+        }
+        // Only the system's own threads are given the name; they would panic.
+        if let (Some(name), None) = (&self.thread_name, &self.factory) {
+            if name.contains('\0') {
+                let name = name.clone();
+                return Err(ConfigError::ThreadName { name });
+            }
+        }
+        if tick < MIN_TICK {
+            log::warn!("a tick of {tick:?} is too short; {MIN_TICK:?} is used");
+        }
+        Ok(Scale::new(nanos(tick.max(MIN_TICK))))
+    }
+
+    fn build(
+        self,
+        name: &'static str,
+        scale: Scale,
+        engine: impl FnOnce(Option<Executor>) -> Box<dyn Drive>,
+    ) -> Arc<Inner> {
+        let settings = Settings {
+            name,
+            scale,
+            clock: self.clock.map_or_else(Clock::system, Clock::Manual),
+            max_pending: self.max_pending.unwrap_or(usize::MAX),
+            max_transfers: self.max_transfers,
+            factory: self.factory,
+            thread_name: self.thread_name,
+        };
+        let inner = Inner::new(settings, engine(self.executor));
+        instance_begun();
+        inner
+    }
+}
+
+static INSTANCES: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a timer that lives, and complains, once, about too many.
+fn instance_begun() {
+    static COMPLAINED: AtomicBool = AtomicBool::new(false);
+    // Relaxed: figures, which order nothing.
+    let instances = INSTANCES.fetch_add(1, Ordering::Relaxed) + 1;
+    if instances > MANY_INSTANCES && !COMPLAINED.swap(true, Ordering::Relaxed) {
+        log::error!(
+            "{instances} timers are alive in this process, more than {MANY_INSTANCES}; each has a \
+             thread of its own and can hold millions of timeouts, so a few can be shared by all"
+        );
+    }
+}
+
+/// Counts a timer that has been stopped.
+pub(crate) fn instance_ended() {
+    INSTANCES.fetch_sub(1, Ordering::Relaxed);
+}

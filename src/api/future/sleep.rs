@@ -1,0 +1,264 @@
+//! A future that is ready at a moment.
+//!
+//! # How it is woken
+//!
+//! Its timeout's task is nothing but the waker, in the slot itself: no memory is allocated and
+//! nothing is shared but the slot. A poll looks at the slot's word. *No wake-up is lost:* a poll that finds
+//! the word armed, and its own waker inside, comes before the worker's compare-and-swap, which is
+//! before the worker takes the waker out to wake it. If it is polled with another waker, it takes the old one
+//! out by the compare-and-swap that the worker would have to win, puts the new one in, and looks
+//! once more; if that falls into the boundary at which it was due, it is woken at the next. When the
+//! timer stops, the wakers that it finds in the slots are woken, and the words say that they were
+//! stopped.
+
+use crate::TimerHandle;
+use crate::error::RejectReason;
+use crate::shared::timeout::{Progress, Timeout};
+use crate::shared::{Inner, When};
+use crate::slots::stored_task::StoredTask;
+use crate::time::clock::nanos;
+use std::fmt;
+use std::pin::Pin;
+use std::ptr;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// Ready when its time has come: made by [`sleep`](TimerHandle::sleep).
+///
+/// Its time counts from the call that made it. It takes a timeout when it is first polled, and
+/// cancels it when dropped. When the timer stops, it ends with an error: it never hangs.
+///
+/// ```
+/// use hashed_wheel::{HashedWheelTimer, RejectReason, Sleep};
+/// use std::pin::pin;
+/// use std::task::{Context, Poll, Waker};
+/// use std::time::Duration;
+///
+/// let timer = HashedWheelTimer::default();
+/// let sleep: Sleep = timer.sleep(Duration::from_secs(60));
+/// assert_eq!(timer.pending_timeouts(), 0); // not polled yet
+///
+/// let mut sleep = pin!(sleep);
+/// let mut context = Context::from_waker(Waker::noop());
+/// assert!(sleep.as_mut().poll(&mut context).is_pending());
+/// assert_eq!(timer.pending_timeouts(), 1);
+///
+/// timer.stop()?;
+/// assert!(matches!(sleep.poll(&mut context), Poll::Ready(Err(RejectReason::Stopped))));
+/// # Ok::<(), hashed_wheel::StopError>(())
+/// ```
+#[must_use = "futures do nothing unless polled"]
+pub struct Sleep {
+    timer: Arc<Inner>,
+    /// On the timer's clock.
+    deadline: u64,
+    stage: Stage,
+}
+
+enum Stage {
+    /// Not polled yet.
+    New,
+    Armed(Timeout, WakerId),
+    Over(End),
+}
+
+/// How a sleep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It was due.
+    Fired,
+    /// Its timer stopped, or refused it.
+    Stopped,
+}
+
+/// Which waker is in the slot: what [`Waker::will_wake`] would compare. The slot owns that waker, so
+/// that no other can have the same address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct WakerId {
+    data: usize,
+    vtable: usize,
+}
+
+impl WakerId {
+    #[inline]
+    fn of(waker: &Waker) -> WakerId {
+        WakerId {
+            data: waker.data().addr(),
+            vtable: ptr::from_ref(waker.vtable()).addr(),
+        }
+    }
+}
+
+/// The task of a future's timeout.
+#[inline]
+fn waking(waker: &Waker) -> StoredTask {
+    let waker = waker.clone();
+    StoredTask::future(move |_| waker.wake())
+}
+
+impl Sleep {
+    pub(crate) fn new(timer: &Arc<Inner>, delay: Duration) -> Sleep {
+        Self::until(timer, timer.clock.now().saturating_add(nanos(delay)))
+    }
+
+    /// Ready at a moment of the timer's clock.
+    pub(crate) fn until(timer: &Arc<Inner>, deadline: u64) -> Sleep {
+        Sleep {
+            timer: Arc::clone(timer),
+            deadline,
+            stage: Stage::New,
+        }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.timer
+    }
+
+    /// Nanoseconds on the timer's clock.
+    pub(super) fn deadline(&self) -> u64 {
+        self.deadline
+    }
+
+    /// A handle on its timer.
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let sleep = timer.sleep(Duration::from_secs(60));
+    /// let as_long_again = sleep.timer().sleep(Duration::from_secs(60));
+    /// ```
+    pub fn timer(&self) -> TimerHandle {
+        TimerHandle::new(Arc::clone(&self.timer))
+    }
+
+    /// Moves its end: it is ready `delay` from now, be that earlier or later.
+    ///
+    /// While it waits, that is done in place, like [`Timeout::reset`](crate::Timeout::reset), and it
+    /// need not be polled again. One that is over, or was never polled, is armed by its next poll.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::pin::pin;
+    /// # use std::task::{Context, Waker};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// let mut idle = pin!(timer.sleep(Duration::from_secs(30)));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert!(idle.as_mut().poll(&mut context).is_pending());
+    /// clock.advance(Duration::from_secs(20));
+    /// idle.reset(Duration::from_secs(30));
+    /// clock.advance(Duration::from_secs(20));
+    /// assert!(idle.as_mut().poll(&mut context).is_pending());
+    /// clock.advance(Duration::from_secs(10));
+    /// assert!(idle.as_mut().poll(&mut context).is_ready());
+    /// ```
+    pub fn reset(&mut self, delay: Duration) {
+        self.reset_to(self.timer.clock.now().saturating_add(nanos(delay)));
+    }
+
+    /// Moves its end to a moment of the timer's clock.
+    pub(crate) fn reset_to(&mut self, deadline: u64) {
+        self.deadline = deadline;
+        if let Stage::Armed(timeout, _) = &self.stage {
+            if timeout.reset_to(When::At(deadline)) {
+                return;
+            }
+        }
+        // If it is being fired at this moment, its waker is woken: for nothing, but then whoever
+        // waits comes to poll it, and so to arm it again.
+        self.stage = Stage::New;
+    }
+
+    /// Whether it has ended with an error.
+    #[cfg(feature = "stream")]
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(self.stage, Stage::Over(End::Stopped))
+    }
+
+    /// Takes a timeout that wakes the caller.
+    #[inline]
+    fn arm(&mut self, waker: &Waker) -> Result<(), RejectReason> {
+        match self.timer.schedule(waking(waker), When::At(self.deadline)) {
+            Ok(timeout) => {
+                self.stage = Stage::Armed(timeout, WakerId::of(waker));
+                Ok(())
+            }
+            Err((task, reason)) => {
+                self.stage = Stage::Over(End::Stopped);
+                drop(task);
+                Err(reason)
+            }
+        }
+    }
+
+    /// Looks how a timeout that was taken before is getting on.
+    fn look(&mut self, waker: &Waker) -> Poll<End> {
+        let end = loop {
+            let (timeout, last) = match &mut self.stage {
+                Stage::Armed(timeout, last) => (timeout, last),
+                Stage::Over(end) => break *end,
+                Stage::New => return Poll::Pending,
+            };
+            match timeout.progress() {
+                Progress::Fired => break End::Fired,
+                Progress::Stopped => break End::Stopped,
+                Progress::Pending if *last == WakerId::of(waker) => return Poll::Pending,
+                Progress::Pending => {
+                    let task = waking(waker);
+                    // First: the drop of the old waker may panic, and by then it is replaced.
+                    *last = WakerId::of(waker);
+                    timeout.replace_task(task, When::At(self.deadline));
+                    // It may have fired, or its timer stopped, before that.
+                }
+            }
+        };
+        self.stage = Stage::Over(end);
+        Poll::Ready(end)
+    }
+}
+
+impl Future for Sleep {
+    type Output = Result<(), RejectReason>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if matches!(self.stage, Stage::New) {
+            return match self.arm(cx.waker()) {
+                Ok(()) => Poll::Pending,
+                Err(reason) => Poll::Ready(Err(reason)),
+            };
+        }
+        self.look(cx.waker()).map(|end| match end {
+            End::Fired => Ok(()),
+            End::Stopped => Err(RejectReason::Stopped),
+        })
+    }
+}
+
+impl Drop for Sleep {
+    #[inline]
+    fn drop(&mut self) {
+        if let Stage::Armed(timeout, _) = &self.stage {
+            timeout.cancel();
+        }
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match &self.stage {
+            Stage::New => "new",
+            Stage::Armed(..) => "waiting",
+            Stage::Over(End::Fired) => "over",
+            Stage::Over(End::Stopped) => "stopped",
+        };
+        let remaining = self.deadline.saturating_sub(self.timer.clock.now());
+        f.debug_struct("Sleep")
+            .field("stage", &format_args!("{stage}"))
+            .field("remaining", &Duration::from_nanos(remaining))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+//! A [`TimerHandle`] as the timer of hyper.
+
+use crate::api::future::Sleep;
+use crate::api::timer::TimerHandle;
+use crate::shared::Inner;
+use crate::time::clock::{Clock, nanos};
+use ::hyper::rt;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// For the `timer` method of hyper's builders, so that header timeouts, keep-alive and the like are on
+/// the wheel. With the feature `hyper`.
+///
+/// ```
+/// use hashed_wheel::HashedWheelTimer;
+/// use hyper::rt::Timer;
+/// use std::time::Duration;
+///
+/// let owner = HashedWheelTimer::new(Duration::from_millis(10), 512);
+/// let timer = owner.handle();
+/// // hyper::server::conn::http1::Builder::new()
+/// //     .timer(timer.clone())
+/// //     .header_read_timeout(Duration::from_secs(5))
+/// let sleep = timer.sleep_until(Timer::now(&timer) + Duration::from_secs(5));
+/// # drop(sleep);
+/// ```
+///
+/// Keep the owner as long as connections are served: a handle does not keep the timer running.
+///
+/// **When the timer does not run**, because it has stopped, refuses one more timeout
+/// (`max_pending_timeouts`) or has no thread, a sleep is **over at once**, and one that was waiting is over
+/// when the timer stops. hyper's sleep has no error to give; the alternative would be a connection
+/// that waits for ever. So hyper takes the time for elapsed and closes the connection.
+///
+/// **On a manual clock** `now` is a fixed instant of this process plus the clock's time. It stands still
+/// with the clock, and `sleep_until(now + d)` is `sleep(d)`. hyper takes its deadlines from `now`. One that is
+/// made from [`Instant::now`] is on another time scale and has no meaning here.
+impl rt::Timer for TimerHandle {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(HyperSleep(TimerHandle::sleep(self, duration)))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
+        let moment = moment_of(&self.inner().clock, deadline);
+        Box::pin(HyperSleep(Sleep::until(self.inner(), moment)))
+    }
+
+    fn now(&self) -> Instant {
+        now(&self.inner().clock)
+    }
+
+    /// In place, if `sleep` is of this timer; otherwise it is replaced.
+    fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
+        match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
+            Some(mut own) if own.is_of(self.inner()) => {
+                let moment = moment_of(&self.inner().clock, new_deadline);
+                own.0.reset_to(moment);
+            }
+            _ => *sleep = rt::Timer::sleep_until(self, new_deadline),
+        }
+    }
+}
+
+/// A [`Sleep`] that is over, whatever its outcome.
+struct HyperSleep(Sleep);
+
+impl HyperSleep {
+    fn is_of(&self, timer: &Arc<Inner>) -> bool {
+        Arc::ptr_eq(self.0.inner(), timer)
+    }
+}
+
+impl Future for HyperSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(cx).map(drop)
+    }
+}
+
+impl rt::Sleep for HyperSleep {}
+
+/// What the time of a manual clock is added to. One for all of them: instants of two timers on one
+/// clock are the same.
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// The present of a clock, as an instant.
+fn now(clock: &Clock) -> Instant {
+    match clock {
+        Clock::System(_) => Instant::now(),
+        // No platform's `Instant` ends within the 584 years that a clock counts.
+        Clock::Manual(clock) => ORIGIN.checked_add(clock.now()).unwrap_or(*ORIGIN),
+    }
+}
+
+/// An instant as a moment of a clock: the inverse of [`now`]. What has passed is due at once.
+fn moment_of(clock: &Clock, instant: Instant) -> u64 {
+    match clock {
+        Clock::System(clock) => {
+            // In this order, so that the time between the two readings does not make it early.
+            let ahead = instant.saturating_duration_since(Instant::now());
+            clock.nanos().saturating_add(nanos(ahead))
+        }
+        Clock::Manual(_) => nanos(instant.saturating_duration_since(*ORIGIN)),
+    }
+}

@@ -1,0 +1,320 @@
+//! How late tasks begin, as a histogram of fixed size.
+//!
+//! The buckets are log-linear: eight to each power of two, so that every one is at most an eighth as
+//! wide as what it holds. Finding a bucket takes a count of leading zeroes and two shifts.
+//!
+//! The [`Recorder`] has one writer, the timer thread. On a manual clock that is whoever advances it, one
+//! after the other. So a plain load and a plain store count, and neither is a locked instruction.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The resolution: 2^10 ns, about a microsecond.
+const UNIT_BITS: u32 = 10;
+/// Each power of two is divided into 2^3 buckets.
+const PARTS_BITS: u32 = 3;
+const PARTS: usize = 1 << PARTS_BITS;
+/// Enough for 2^44 ns; the last one also takes all that is later.
+const BUCKETS: usize = 256;
+
+/// The bucket of a lateness.
+#[inline]
+fn bucket_of(nanos: u64) -> usize {
+    let units = nanos >> UNIT_BITS;
+    // The two lowest powers of two are as fine as the unit: no shift.
+    let shift = (units | PARTS as u64).ilog2() - PARTS_BITS;
+    let bucket = shift as usize * PARTS + (units >> shift) as usize;
+    bucket.min(BUCKETS - 1)
+}
+
+/// The largest lateness, in nanoseconds, that a bucket is made for.
+fn last_of(bucket: usize) -> u64 {
+    let shift = (bucket / PARTS).saturating_sub(1);
+    let units = (bucket - shift * PARTS + 1) as u64;
+    (units << shift << UNIT_BITS) - 1
+}
+
+/// Where the timer thread counts.
+#[repr(align(128))]
+pub(crate) struct Recorder {
+    counts: [AtomicU64; BUCKETS],
+    /// Nanoseconds.
+    max: AtomicU64,
+}
+
+impl Recorder {
+    pub(crate) const fn new() -> Recorder {
+        Recorder {
+            counts: [const { AtomicU64::new(0) }; BUCKETS],
+            max: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts a task that began so many nanoseconds after its deadline. Only for the timer thread.
+    #[inline]
+    pub(crate) fn record(&self, nanos: u64) {
+        // Relaxed: figures for people, and nobody else writes them.
+        if nanos > self.max.load(Ordering::Relaxed) {
+            self.max.store(nanos, Ordering::Relaxed);
+        }
+        let count = &self.counts[bucket_of(nanos)];
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Copies the counters. They go on meanwhile.
+    pub(crate) fn read(&self, into: &mut Lateness) {
+        for (copy, count) in into.counts.iter_mut().zip(&self.counts) {
+            *copy = count.load(Ordering::Relaxed);
+        }
+        into.max = self.max.load(Ordering::Relaxed);
+    }
+}
+
+/// How late tasks have begun: the distribution of the time from a task's deadline to its start.
+///
+/// Part of [`Stats`](crate::Stats). It counts every run since the timer was made: of tasks, of periodic
+/// tasks and of futures, the latter when they are woken. With an executor, a task counts when it
+/// is handed over, so the wait in the executor's own queue is not in it. As a task fires at the first
+/// boundary of a tick at or after its deadline, half a tick is usual and up to one is no delay at all.
+///
+/// It is a histogram of 256 counters. A quantile is the largest value of the bucket it falls into,
+/// but never more than [`max`](Lateness::max), which is exact. So it is **never too small, and too large by
+/// less than an eighth, or by less than 1.1 µs** where that is more. Beyond 2^44 ns, which is 4.9 hours,
+/// nothing is told apart but the maximum.
+///
+/// To chart a period rather than a life, subtract the [`buckets`](Lateness::buckets) of two snapshots.
+///
+/// ```
+/// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+/// # use std::time::Duration;
+/// let clock = ManualClock::new();
+/// let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap(); // a tick of 100 ms
+/// timer.start().unwrap();
+/// for delay in 1..=100 {
+///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+/// }
+/// clock.advance(Duration::from_secs(1));
+/// let lateness = timer.stats().lateness;
+/// assert_eq!(lateness.count(), 100);
+/// assert_eq!(lateness.max(), Duration::from_millis(99));
+/// assert!((49..=56).contains(&lateness.p50().as_millis()));
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lateness {
+    counts: [u64; BUCKETS],
+    /// Nanoseconds.
+    max: u64,
+}
+
+impl Lateness {
+    /// How many runs are in it.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// // A tick of 100 ms, and one timeout for each of the first hundred milliseconds.
+    /// for delay in 1..=100 {
+    ///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// assert_eq!(lateness.count(), 100);
+    /// ```
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Half of the runs were no later than this.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// // A tick of 100 ms, and one timeout for each of the first hundred milliseconds.
+    /// for delay in 1..=100 {
+    ///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// assert!((50..57).contains(&lateness.p50().as_millis()));
+    /// ```
+    pub fn p50(&self) -> Duration {
+        self.percentile(50)
+    }
+
+    /// Nine in ten runs were no later than this.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// // A tick of 100 ms, and one timeout for each of the first hundred milliseconds.
+    /// for delay in 1..=100 {
+    ///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// assert!((89..=99).contains(&lateness.p90().as_millis()));
+    /// ```
+    pub fn p90(&self) -> Duration {
+        self.percentile(90)
+    }
+
+    /// Of a hundred runs, 99 were no later than this.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// // A tick of 100 ms, and one timeout for each of the first hundred milliseconds.
+    /// for delay in 1..=100 {
+    ///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// assert!((98..=99).contains(&lateness.p99().as_millis()));
+    /// ```
+    pub fn p99(&self) -> Duration {
+        self.percentile(99)
+    }
+
+    /// The latest that a run has begun, exactly. The same as
+    /// [`Stats::max_lateness`](crate::Stats::max_lateness).
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// // A tick of 100 ms, and one timeout for each of the first hundred milliseconds.
+    /// for delay in 1..=100 {
+    ///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// assert_eq!(lateness.max(), Duration::from_millis(99));
+    /// ```
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(self.max)
+    }
+
+    /// This part of the runs was no later; `0.999` for the 99.9th percentile. Zero if there were none.
+    ///
+    /// `part` is taken as 0 if it is less or not a number, and as 1 if it is more.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// // A tick of 100 ms, and one timeout for each of the first hundred milliseconds.
+    /// for delay in 1..=100 {
+    ///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// assert!((98..=99).contains(&lateness.quantile(0.999).as_millis()));
+    /// assert_eq!(lateness.quantile(1.0), lateness.max());
+    /// ```
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a rank beyond 2^53 may be off by one; it is not negative"
+    )]
+    pub fn quantile(&self, part: f64) -> Duration {
+        let rank = (part.clamp(0.0, 1.0) * self.count() as f64).ceil();
+        self.at_rank(rank as u64)
+    }
+
+    /// The buckets that are not empty: the latest that each is made for (inclusive), and how many runs
+    /// are in it alone. In rising order; the bound of the last is [`max`](Lateness::max).
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// // A tick of 100 ms, and one timeout for each of the first hundred milliseconds.
+    /// for delay in 1..=100 {
+    ///     timer.new_timeout(|_| {}, Duration::from_millis(delay)).unwrap();
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// let in_time: u64 = lateness
+    ///     .buckets()
+    ///     .filter(|(latest, _)| *latest <= Duration::from_millis(50))
+    ///     .map(|(_, runs)| runs)
+    ///     .sum();
+    /// assert!((40..=51).contains(&in_time));
+    /// assert_eq!(lateness.buckets().map(|(_, runs)| runs).sum::<u64>(), lateness.count());
+    /// ```
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        let filled = self.counts.iter().enumerate();
+        filled
+            .filter(|&(_, &count)| count > 0)
+            .map(|(bucket, &count)| (self.latest_in(bucket), count))
+    }
+
+    fn percentile(&self, percent: u128) -> Duration {
+        // At most the count, which fits.
+        self.at_rank((u128::from(self.count()) * percent).div_ceil(100) as u64)
+    }
+
+    /// The lateness of the run that is in this place of all in rising order, from 1.
+    fn at_rank(&self, rank: u64) -> Duration {
+        let mut left = rank.max(1);
+        for (latest, count) in self.buckets() {
+            if left <= count {
+                return latest;
+            }
+            left -= count;
+        }
+        self.max()
+    }
+
+    fn latest_in(&self, bucket: usize) -> Duration {
+        if bucket == BUCKETS - 1 {
+            return self.max();
+        }
+        Duration::from_nanos(last_of(bucket).min(self.max))
+    }
+}
+
+/// No runs.
+impl Default for Lateness {
+    fn default() -> Self {
+        Lateness {
+            counts: [0; BUCKETS],
+            max: 0,
+        }
+    }
+}
+
+impl fmt::Debug for Lateness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lateness")
+            .field("count", &self.count())
+            .field("p50", &self.p50())
+            .field("p90", &self.p90())
+            .field("p99", &self.p99())
+            .field("max", &self.max())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! Counters: what a timer has done, and what it holds.
+
+use crate::metrics::histogram::{Lateness, Recorder};
+use crate::slots::local::Sums;
+use crate::wheel::WheelCounters;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A snapshot of a timer's counters.
+///
+/// All of them count from the timer's making and are never reset, but for `pending`, `queued`,
+/// `filed`, `dead`, `bytes` and `levels`, which say what is there now. The fields are read one after the
+/// other: while other threads work, they need not agree with each other to the last one. At rest,
+/// `scheduled = expired + cancelled + unprocessed + pending`.
+///
+/// # Which to watch
+///
+/// | question | fields |
+/// |---|---|
+/// | Do tasks run in time? | `lateness`: its p99 is about one tick if they do |
+/// | If not, is a task too slow for the timer thread? | `slow_tasks`, `longest_task`: give it to an executor |
+/// | Or do timeouts come faster than they are filed? | `queued` stays above `max_transfers_per_tick` |
+/// | Is something failing? | `rejected`, `panicked`, `dropped_jobs` |
+/// | What does it hold? | `pending`, `bytes`, and `dead` for what cancelled timeouts have left behind |
+/// | Does it rest when there is nothing to do? | `wakeups` |
+///
+/// ```
+/// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+/// # use std::time::Duration;
+/// let clock = ManualClock::new();
+/// let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+/// timer.new_timeout(|_| {}, Duration::from_secs(1)).unwrap();
+/// let stats = timer.stats();
+/// assert_eq!((stats.scheduled, stats.pending, stats.expired), (1, 1, 0));
+/// clock.advance(Duration::from_secs(1));
+/// let stats = timer.stats();
+/// assert_eq!((stats.scheduled, stats.pending, stats.expired), (1, 0, 1));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Timeouts that were taken, periodic ones once.
+    pub scheduled: u64,
+    /// One-shot timeouts that have fired. With an executor, they count when their job is handed over.
+    pub expired: u64,
+    /// Timeouts that were cancelled, futures that were dropped among them.
+    pub cancelled: u64,
+    /// Timeouts that were refused, for any reason.
+    pub rejected: u64,
+    /// Panics of tasks, of their captures' drops in `stop`, of wakers and of the executor.
+    pub panicked: u64,
+    /// Timeouts that were pending when the timer stopped.
+    pub unprocessed: u64,
+    /// Timeouts that are scheduled and have neither fired nor been cancelled.
+    pub pending: u64,
+    /// Runs of periodic tasks.
+    pub periodic_runs: u64,
+    /// Jobs that the executor dropped without running them.
+    pub dropped_jobs: u64,
+    /// Times that the worker woke up; on a manual clock, boundaries visited.
+    pub wakeups: u64,
+    /// Entries moved from the pending queue to the wheel.
+    pub transferred: u64,
+    /// Buckets whose entries were looked at.
+    pub bucket_visits: u64,
+    /// Entries met in a bucket that were not due.
+    pub passed_over: u64,
+    /// Entries moved to a lower level of the hierarchical wheel.
+    pub cascaded: u64,
+    /// Levels of the wheel: 1 on the hashed wheel.
+    pub levels: u64,
+    /// Entries that wait in the pending queue now, those of cancelled timeouts among them: the backlog.
+    /// A worker that sleeps leaves them there until the next boundary that has work, so some are usual.
+    pub queued: u64,
+    /// Entries that are in the wheel now, those of cancelled timeouts among them. As of the last
+    /// boundary that was visited; 0 when the timer has stopped.
+    pub filed: u64,
+    /// Entries that belong to no timeout any more, as it was cancelled or moved to an earlier time, and
+    /// that wait to be met or swept out. An estimate, `queued + filed - pending` or 0 if that is less:
+    /// `filed` may be a boundary old, and a timeout that never fires is pending without an entry.
+    pub dead: u64,
+    /// Entries of cancelled timeouts that a sweep has removed from the wheel.
+    pub swept: u64,
+    /// Bytes that the timer holds for timeouts, queue and wheel, in use or kept for later. Tasks that
+    /// do not fit into their slot and what they own are not in it.
+    pub bytes: u64,
+    /// Runs of tasks that took longer than a tick, wherever they ran. On the timer thread, such a task
+    /// makes others late. Always 0 on a manual clock, which stands still while a task runs.
+    pub slow_tasks: u64,
+    /// The longest that one run of a task has taken.
+    pub longest_task: Duration,
+    /// The longest that a task has begun after its deadline: [`Lateness::max`] of `lateness`.
+    pub max_lateness: Duration,
+    /// How late tasks have begun: its distribution.
+    pub lateness: Lateness,
+}
+
+/// What several threads may count, seldom enough for a shared counter.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Tally {
+    pub(crate) rejected: Counter,
+    pub(crate) panicked: Counter,
+    pub(crate) unprocessed: Counter,
+    pub(crate) periodic_runs: Counter,
+    pub(crate) dropped_jobs: Counter,
+    pub(crate) slow_tasks: Counter,
+    /// Nanoseconds.
+    pub(crate) longest_task: Counter,
+}
+
+/// A counter that anybody may change. Relaxed throughout: it is a figure, and orders nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn raise_to(&self, value: u64) {
+        // The load keeps the common case free of a locked instruction.
+        if value > self.0.load(Ordering::Relaxed) {
+            self.0.fetch_max(value, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What only the worker counts, as it last told.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct WorkerTally {
+    pub(crate) wakeups: Counter,
+    pub(crate) transferred: Counter,
+    pub(crate) swept: Counter,
+    /// Taken out of the queue, and not in the wheel yet.
+    pub(crate) taken: Counter,
+    pub(crate) filed: Counter,
+    pub(crate) wheel_bytes: Counter,
+    bucket_visits: Counter,
+    passed_over: Counter,
+    cascaded: Counter,
+    levels: Counter,
+}
+
+impl WorkerTally {
+    pub(crate) fn tell_wheel(&self, counters: WheelCounters) {
+        self.bucket_visits.set(counters.bucket_visits);
+        self.passed_over.set(counters.passed_over);
+        self.cascaded.set(counters.cascaded);
+        self.levels.set(counters.levels);
+    }
+}
+
+/// Where the counters of a timer are.
+#[derive(Clone, Copy)]
+pub(crate) struct Sources<'a> {
+    pub(crate) tally: &'a Tally,
+    pub(crate) worker: &'a WorkerTally,
+    pub(crate) lateness: &'a Recorder,
+    /// Entries in the lanes.
+    pub(crate) queued: usize,
+    /// Bytes of everything but the wheel.
+    pub(crate) bytes: usize,
+    /// The timer has come to its end: its queue and its wheel are gone.
+    pub(crate) done: bool,
+}
+
+impl Stats {
+    pub(crate) fn collect(from: Sources<'_>, sums: impl FnOnce() -> Sums) -> Stats {
+        let Sources { tally, worker, .. } = from;
+        // Before the sums: who is counted as unprocessed is then also counted as scheduled.
+        let unprocessed = tally.unprocessed.get();
+        let sums = sums();
+        let pending = (sums.scheduled).saturating_sub(sums.expired + sums.cancelled + unprocessed);
+        let mut stats = Stats {
+            scheduled: sums.scheduled,
+            expired: sums.expired,
+            cancelled: sums.cancelled,
+            rejected: tally.rejected.get(),
+            panicked: tally.panicked.get(),
+            unprocessed,
+            pending: if from.done { 0 } else { pending },
+            periodic_runs: tally.periodic_runs.get(),
+            dropped_jobs: tally.dropped_jobs.get(),
+            wakeups: worker.wakeups.get(),
+            transferred: worker.transferred.get(),
+            bucket_visits: worker.bucket_visits.get(),
+            passed_over: worker.passed_over.get(),
+            cascaded: worker.cascaded.get(),
+            levels: worker.levels.get(),
+            swept: worker.swept.get(),
+            queued: from.queued as u64,
+            bytes: from.bytes as u64,
+            slow_tasks: tally.slow_tasks.get(),
+            longest_task: Duration::from_nanos(tally.longest_task.get()),
+            ..Stats::default()
+        };
+        from.lateness.read(&mut stats.lateness);
+        stats.max_lateness = stats.lateness.max();
+        if !from.done {
+            stats.queued += worker.taken.get();
+            stats.filed = worker.filed.get();
+            stats.bytes += worker.wheel_bytes.get();
+            stats.dead = (stats.queued + stats.filed).saturating_sub(stats.pending);
+        }
+        stats
+    }
+}

@@ -1,0 +1,160 @@
+//! How the worker sleeps, and who wakes it.
+//!
+//! The worker announces its plan in one word and sleeps; a thread that pushes an entry reads the
+//! word and wakes the worker only if the plan would be too late. So a push costs a load, a worker
+//! with nothing to do sleeps without end, and `cancel` never wakes anybody.
+//!
+//! # The word
+//!
+//! | value | meaning | written by |
+//! |---|---|---|
+//! | 0 | awake | the worker |
+//! | `tick << 2`, `room`, 1 | a plan: asleep, and will look again at `tick` by itself ([`Tick::NEVER`]: not at all); `room` says that it could do something about a crowded lane before that | the worker |
+//! | `tick << 2`, 1, 0 | being woken, by a push that came when `tick` had passed | a pusher, in exchange for a plan |
+//!
+//! # Why no wake-up is lost
+//!
+//! ```text
+//! a pusher                                   the worker
+//! P1  push: the lane's tail moves on         W0  transfer, expire, sweep
+//! P2  s = word                               W1  word = plan
+//!     if s is a plan that is too late:       W2  empty the lanes, look at the state;
+//!     exchange s for "woken", then unpark        the plan was too late → word = 0, back to W0
+//!                                            W3  park until the plan's tick
+//!                                            W4  word = 0, back to W0
+//! ```
+//!
+//! P1, P2, W1, W4 and W2's look at the lanes' tails are sequentially consistent, so they have one order,
+//! in which P1 < P2 and W1 < W2.
+//!
+//! 1. *P1 < W2*: the worker takes the entry out of its lane before it sleeps, and does not sleep beyond
+//!    its due tick. If the push is not completed (the tail has moved, the entry is not there yet), it
+//!    sleeps until the next boundary at most, and looks again.
+//! 2. *W2 < P1*: then W1 < P2, so P2 reads this plan or something later.
+//!    - *This plan, not later than the entry's due tick*: the worker wakes at the plan's tick by itself,
+//!      and looks at the lanes before it expires anything: in time.
+//!    - *This plan, too late*: the exchange succeeds, and the unpark either ends W3 or makes the coming
+//!      one return at once (its token is sticky, and no foreign code that could eat it runs between
+//!      W1 and W3). Or the exchange fails because the word has changed: it reads again.
+//!    - *0 or "woken"*: the worker is awake, or another pusher unparks it. Either way it gets to its
+//!      next W2, which comes after P1: case 1.
+//!    - *A later plan*: its W2 comes after P1 as well, or P2 is in time for it: as above.
+//! 3. *A crowded lane* is treated like a late plan while `room` is set. When the worker could not do
+//!    anything about it before the next boundary, `room` is off and crowds do not drum on its door.
+//! 4. *Stop* stores the state and then unparks unconditionally. If W2 misses the state, W2
+//!    came first, so the token arrives after W1, and W3 returns.
+
+use crate::sync::thread::{self, Thread};
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::tick::Tick;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Where the worker sleeps.
+#[repr(align(128))]
+pub(crate) struct Sleep {
+    /// See the module's head.
+    word: AtomicU64,
+    worker: OnceLock<Thread>,
+}
+
+const AWAKE: u64 = 0;
+const PLAN: u64 = 1;
+/// In a plan: crowds may wake the worker. Without [`PLAN`]: it has been woken.
+const ROOM: u64 = 2;
+const WOKEN: u64 = 2;
+const TICK_SHIFT: u32 = 2;
+
+/// How a sleep ended.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub(crate) enum Slept {
+    /// There was news, or no time: it did not sleep.
+    Not,
+    /// No push ended it: its time had come, or it was stopped, or it woke up for no reason.
+    ToTheEnd,
+    /// A push ended it, which came when this boundary had passed.
+    UntilPush(Tick),
+}
+
+impl Sleep {
+    pub(crate) fn new() -> Sleep {
+        Sleep {
+            word: AtomicU64::new(AWAKE),
+            worker: OnceLock::new(),
+        }
+    }
+
+    /// Says who is to be woken: the calling thread.
+    pub(crate) fn adopt(&self) {
+        self.worker.get_or_init(thread::current);
+    }
+
+    /// P2: to be called after a push of an entry that is due at `due`. `passed` tells the boundary that
+    /// has passed.
+    #[inline]
+    pub(crate) fn wake_for(&self, due: Tick, crowded: bool, passed: impl FnOnce() -> Tick) {
+        let plan = self.word.load(Ordering::SeqCst);
+        if is_too_late(plan, due, crowded) {
+            self.wake_slow(plan, due, crowded, passed());
+        }
+    }
+
+    #[cold]
+    fn wake_slow(&self, mut plan: u64, due: Tick, crowded: bool, passed: Tick) {
+        let woken = passed.0 << TICK_SHIFT | WOKEN;
+        while is_too_late(plan, due, crowded) {
+            match self
+                .word
+                .compare_exchange(plan, woken, Ordering::SeqCst, Ordering::SeqCst)
+            {
+                Ok(_) => return self.unpark(),
+                Err(now) => plan = now,
+            }
+        }
+    }
+
+    /// Wakes the worker whatever its plan.
+    pub(crate) fn unpark(&self) {
+        if let Some(worker) = self.worker.get() {
+            worker.unpark();
+        }
+    }
+
+    /// W1 to W4. `until` tells how long it is to the plan's tick, `None` for ever; `news` is W2.
+    pub(crate) fn sleep(
+        &self,
+        plan: Tick,
+        room: bool,
+        until: impl FnOnce() -> Option<Duration>,
+        news: impl FnOnce() -> bool,
+    ) -> Slept {
+        let room = if room { ROOM } else { 0 };
+        self.word
+            .store(plan.0 << TICK_SHIFT | room | PLAN, Ordering::SeqCst);
+        let sleeps = !news() && park(until());
+        let word = self.word.swap(AWAKE, Ordering::SeqCst);
+        match word & PLAN {
+            _ if !sleeps => Slept::Not,
+            PLAN => Slept::ToTheEnd,
+            _ => Slept::UntilPush(Tick(word >> TICK_SHIFT)),
+        }
+    }
+}
+
+/// Parks, unless there is no time for it.
+fn park(duration: Option<Duration>) -> bool {
+    match duration {
+        None => thread::park(),
+        Some(Duration::ZERO) => return false,
+        Some(duration) => thread::park_timeout(duration),
+    }
+    true
+}
+
+#[inline]
+fn is_too_late(plan: u64, due: Tick, crowded: bool) -> bool {
+    plan & PLAN != 0 && (due.0 < plan >> TICK_SHIFT || crowded && plan & ROOM != 0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! Who keeps a timer's memory when the timer is gone but handles on its timeouts are not.
+//!
+//! A [`Timeout`](crate::Timeout) points to its timer's memory without holding a count: that would
+//! cost two contended atomic operations a timeout. Instead, its slot is the count:
+//!
+//! *A slot that is not free implies that the owner, the engine or this module holds an `Arc` of the
+//! timer's memory.*
+//!
+//! - While the timer lives, its owner does; until it has come to its end, so does whoever runs its
+//!   engine. The last of the two to leave comes here ([`release`]) and looks through the slots. If
+//!   one is not free, the `Arc` is parked. No slot can leave the free state any more: a
+//!   `new_timeout` that is still under way holds its own `Arc`, finds the timer stopped, and either
+//!   takes its slot back or has lost it to the scan of `stop`, which came before this one.
+//! - Whoever frees a slot of a stopped timer comes here afterwards ([`look`]) with nothing but the
+//!   timer's number. A cursor rests on the timer's first slot that is not free and only moves on,
+//!   so a look is cheap. When it reaches the end, the `Arc` is taken out and dropped, outside the lock.
+//! - The stop may fall between a freeing thread's look at the state and its store. Then nobody comes
+//!   to look for it, and the memory goes with the next [`release`] of any timer: later, never too early.
+//!
+//! A handle that is leaked (`mem::forget`) leaks its timer's memory, reachable from here.
+
+use crate::shared::Inner;
+use crate::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+struct Parked {
+    inner: Arc<Inner>,
+    /// All slots below are free for good.
+    cursor: u32,
+}
+
+#[cfg(not(hashed_wheel_loom))]
+static PARKED: Mutex<BTreeMap<u64, Parked>> = Mutex::new(BTreeMap::new());
+#[cfg(hashed_wheel_loom)]
+loom::lazy_static! {
+    static ref PARKED: Mutex<BTreeMap<u64, Parked>> = Mutex::new(BTreeMap::new());
+}
+
+impl Parked {
+    /// Moves the cursor; whether all slots are free.
+    fn is_free(&mut self) -> bool {
+        let used = self.inner.slab.used();
+        while self.cursor < used {
+            // SAFETY: the number is below `used`.
+            if !unsafe { self.inner.slab.slot(self.cursor) }.is_free() {
+                return false;
+            }
+            self.cursor += 1;
+        }
+        true
+    }
+}
+
+/// Takes over the memory of a timer that has come to its end and whose owner is gone.
+pub(crate) fn release(inner: Arc<Inner>) {
+    let mut released = Vec::new();
+    {
+        let mut parked = PARKED.lock();
+        parked.insert(inner.id, Parked { inner, cursor: 0 });
+        parked.retain(|_, entry| {
+            let free = entry.is_free();
+            if free {
+                released.push(Arc::clone(&entry.inner));
+            }
+            !free
+        });
+    }
+    // Here, without the lock: the memory of a timer is large.
+    drop(released);
+}
+
+/// Gives the memory of a parked timer back if no slot of it is in use any more.
+#[cold]
+pub(crate) fn look(timer: u64) {
+    let released = {
+        let mut parked = PARKED.lock();
+        match parked.get_mut(&timer).map(Parked::is_free) {
+            Some(true) => parked.remove(&timer),
+            _ => None,
+        }
+    };
+    drop(released);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+use super::*;
+use crate::{HashedWheelTimer, ManualClock, Timeout};
+use std::sync::Weak;
+use std::thread;
+use std::time::Duration;
+
+const FAR: Duration = Duration::from_secs(3600);
+
+fn is_parked(timer: u64) -> bool {
+    PARKED.lock().contains_key(&timer)
+}
+
+/// A timer with that many timeouts, what tells whether its memory is there, and its number.
+fn timer_with(timeouts: usize) -> (HashedWheelTimer, Vec<Timeout>, Weak<Inner>, u64) {
+    let timer = HashedWheelTimer::builder()
+        .clock(&ManualClock::new())
+        .build()
+        .unwrap();
+    let held = (0..timeouts)
+        .map(|_| timer.new_timeout(|_| {}, FAR).unwrap())
+        .collect();
+    let handle = timer.handle();
+    let memory = Arc::downgrade(handle.inner());
+    let number = handle.inner().id;
+    (timer, held, memory, number)
+}
+
+#[test]
+fn memory_goes_with_the_timer_when_no_handle_is_left() {
+    let (timer, held, memory, number) = timer_with(100);
+    drop(held);
+    drop(timer);
+    assert!(!is_parked(number));
+    assert_eq!(memory.strong_count(), 0);
+}
+
+#[test]
+fn memory_stays_for_the_last_handle_and_goes_with_it() {
+    let (timer, mut held, memory, number) = timer_with(100);
+    drop(timer);
+    let last = held.pop().unwrap();
+    assert!(held.iter().all(Timeout::is_cancelled));
+    drop(held);
+    assert!(is_parked(number));
+    assert!(last.is_cancelled() && !last.is_expired() && !last.cancel());
+    assert_eq!(last.timer().pending_timeouts(), 0);
+    // Another thread than the one that armed it: its cache is made and thrown away with it.
+    thread::spawn(|| drop(last)).join().unwrap();
+    assert!(!is_parked(number));
+    assert_eq!(memory.strong_count(), 0);
+}
+
+#[test]
+fn users_and_returned_handles_may_go_in_any_order() {
+    for users_first in [true, false] {
+        let (timer, held, memory, number) = timer_with(10);
+        let returned = timer.stop().unwrap();
+        assert_eq!(returned.len(), 10);
+        drop(timer);
+        assert!(is_parked(number));
+        if users_first {
+            drop(held);
+            assert!(returned.iter().all(|timeout| timeout.take_task().is_some()));
+            drop(returned);
+        } else {
+            drop(returned);
+            assert!(held.iter().all(|timeout| timeout.remaining() == FAR));
+            drop(held);
+        }
+        assert!(!is_parked(number));
+        assert_eq!(memory.strong_count(), 0);
+    }
+}

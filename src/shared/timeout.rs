@@ -1,0 +1,413 @@
+//! The handle of one timeout.
+
+use crate::TimerHandle;
+use crate::catch_panic::contain;
+use crate::shared::{Inner, When};
+use crate::slots::slot::{Left, Reset, Slot};
+use crate::slots::stored_task::{StoredTask, Task};
+use crate::slots::word::{State, Word};
+use crate::time::clock::FOREVER;
+use crate::time::tick::Tick;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One scheduled task.
+///
+/// Made by [`new_timeout`](TimerHandle::new_timeout) and
+/// [`new_periodic`](TimerHandle::new_periodic), passed to the task itself when it runs, and returned
+/// by [`stop`](TimerHandle::stop) for what was still pending. Dropping it does not cancel; to share
+/// it, put it into an `Arc`.
+///
+/// ```
+/// # use hashed_wheel::HashedWheelTimer;
+/// # use std::time::Duration;
+/// let timer = HashedWheelTimer::default();
+/// let timeout = timer.new_timeout(|_| println!("too slow"), Duration::from_secs(30)).unwrap();
+/// // The answer arrived:
+/// assert!(timeout.cancel());
+/// assert!(timeout.is_cancelled() && !timeout.is_expired());
+/// ```
+pub struct Timeout {
+    /// Valid as long as this handle: its slot is not free, and that keeps the timer's memory
+    /// (see [`crate::shared::retired`]).
+    inner: NonNull<Inner>,
+    slot: u32,
+    role: Role,
+}
+
+/// Where the timeout of a future stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    /// It will be woken.
+    Pending,
+    /// It was due.
+    Fired,
+    /// Its timer stopped.
+    Stopped,
+}
+
+/// Which of the handles on a slot this is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Role {
+    /// Of the one who scheduled it: bit U.
+    User,
+    /// Of the one who stopped the timer: bit R.
+    Returned,
+    /// Of the task while it runs: the slot is pinned by its state, and the handle is not dropped.
+    Runner,
+}
+
+// SAFETY: a handle gives shared access to its slot, whose word decides by compare-and-swap what a
+// thread may do, and to `Inner`, which is `Sync`. Tasks, which it can drop or give out, are `Send`.
+unsafe impl Send for Timeout {}
+// SAFETY: as above; `&Timeout` can do no more than `Timeout`.
+unsafe impl Sync for Timeout {}
+
+impl Timeout {
+    /// The handle that goes with bit U of a slot that has just been armed.
+    #[inline]
+    pub(crate) fn of_user(inner: &Arc<Inner>, slot: u32) -> Timeout {
+        Timeout {
+            inner: as_ptr(inner),
+            slot,
+            role: Role::User,
+        }
+    }
+
+    /// The handle that goes with bit R of a slot that has just been stopped.
+    pub(crate) fn of_returned(inner: &Arc<Inner>, slot: u32) -> Timeout {
+        Timeout {
+            inner: as_ptr(inner),
+            slot,
+            role: Role::Returned,
+        }
+    }
+
+    /// The handle that a task is given. It goes with no bit, so it must not be dropped.
+    #[inline]
+    pub(crate) fn of_runner(inner: &Arc<Inner>, slot: u32) -> ManuallyDrop<Timeout> {
+        ManuallyDrop::new(Timeout {
+            inner: as_ptr(inner),
+            slot,
+            role: Role::Runner,
+        })
+    }
+
+    #[inline]
+    fn inner(&self) -> &Inner {
+        // SAFETY: the slot is pinned by this handle's bit (or by the run that it belongs to), and a
+        // slot that is not free keeps the timer's memory: the invariant of `parked`.
+        unsafe { self.inner.as_ref() }
+    }
+
+    #[inline]
+    fn slot(&self) -> &Slot {
+        self.inner().slot(self.slot)
+    }
+
+    /// Ends the timeout, if it has neither fired nor been cancelled: `true` for exactly one caller,
+    /// and then its task will not run (again).
+    ///
+    /// The task is dropped before this returns, on this thread. A periodic task that is running at
+    /// this moment is dropped by the thread that runs it, when the run ends.
+    ///
+    /// It costs the same however many timeouts are pending. It takes no lock and wakes nobody: what is left
+    /// of the timeout in queue or wheel is an entry of 16 bytes, which the timer drops when it meets it.
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let connection = Arc::new("a connection");
+    /// let held = Arc::clone(&connection);
+    /// let timeout = timer.new_timeout(move |_| println!("{held}"), Duration::from_secs(30))?;
+    ///
+    /// assert!(timeout.cancel());
+    /// assert_eq!(Arc::strong_count(&connection), 1); // what the task held is free again
+    /// assert!(!timeout.cancel()); // the second time
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If dropping what the task has captured panics. The timeout is cancelled all the same.
+    #[inline]
+    pub fn cancel(&self) -> bool {
+        let inner = self.inner();
+        self.slot().cancel(|| {
+            inner.count(|counters| counters.cancelled.add(1));
+            inner.release_one();
+        })
+    }
+
+    /// Whether it was cancelled, or returned by [`stop`](TimerHandle::stop). Once true, always true.
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let timeout = timer.new_timeout(|_| {}, Duration::from_secs(30))?;
+    /// assert!(!timeout.is_cancelled());
+    /// timer.stop()?;
+    /// assert!(timeout.is_cancelled());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_cancelled(&self) -> bool {
+        matches!(
+            self.slot().word().state(),
+            State::Cancelled | State::Stopped | State::Dismissed | State::Ending
+        )
+    }
+
+    /// Whether its task has begun to run, once and for all. Never true of a periodic timeout.
+    ///
+    /// With an [executor](crate::HashedWheelTimerBuilder::executor): whether it was handed over.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let timeout = timer.new_timeout(|itself| assert!(itself.is_expired()), Duration::from_secs(1))?;
+    /// assert!(!timeout.is_expired());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(timeout.is_expired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_expired(&self) -> bool {
+        let word = self.slot().word();
+        match word.state() {
+            State::Expired => true,
+            State::Running => !word.is_periodic(),
+            _ => false,
+        }
+    }
+
+    /// Moves a pending one-shot timeout: it now fires `delay` from now, be that earlier or later.
+    ///
+    /// `false`, and without effect, if it has fired, was cancelled, or is periodic. Cheaper than `cancel`
+    /// and a new timeout. Two resets that race leave the deadline of one of them.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// let idle = timer.new_timeout(|_| println!("closed"), Duration::from_secs(30)).unwrap();
+    /// clock.advance(Duration::from_secs(20));
+    /// // A packet arrived: another 30 s.
+    /// assert!(idle.reset(Duration::from_secs(30)));
+    /// clock.advance(Duration::from_secs(20));
+    /// assert!(!idle.is_expired());
+    /// ```
+    #[inline]
+    pub fn reset(&self, delay: Duration) -> bool {
+        self.reset_to(When::After(delay))
+    }
+
+    #[inline]
+    pub(crate) fn reset_to(&self, when: When) -> bool {
+        let inner = self.inner();
+        let (due, deadline) = inner.deadline(when);
+        let moved = self.slot().reset(self.slot, due, deadline);
+        if let Reset::MovedEarlier(entry) = moved {
+            inner.submit(entry);
+        }
+        moved != Reset::TooLate
+    }
+
+    /// The time to its deadline; zero when it is due, has fired or was cancelled.
+    ///
+    /// Of one that [`stop`](TimerHandle::stop) returned: what was left when the timer was stopped. Of
+    /// a periodic one: the time to its next run. [`Duration::MAX`] if it never fires.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let timeout = timer.new_timeout(|_| {}, Duration::from_secs(30))?;
+    /// clock.advance(Duration::from_secs(10));
+    /// assert_eq!(timeout.remaining(), Duration::from_secs(20));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn remaining(&self) -> Duration {
+        let inner = self.inner();
+        let word = self.slot().word();
+        let now = match word.state() {
+            State::Armed => inner.clock.now(),
+            State::Stopped | State::Dismissed => inner.lifecycle.stopped_at(),
+            _ => return Duration::ZERO,
+        };
+        if word.due() == Tick::NEVER {
+            return Duration::MAX;
+        }
+        let deadline = inner.deadline_of(self.slot(), word.due());
+        let elapsed = now.saturating_sub(inner.lifecycle.started_at());
+        Duration::from_nanos(deadline.saturating_sub(elapsed))
+    }
+
+    /// A handle on its timer.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// timer.new_timeout(
+    ///     |timeout| {
+    ///         let again = timeout.timer().new_timeout(|_| println!("second try"), Duration::from_secs(2));
+    ///         assert!(again.is_ok());
+    ///     },
+    ///     Duration::from_secs(1),
+    /// )?;
+    /// clock.advance(Duration::from_secs(3));
+    /// assert_eq!(timer.stats().expired, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn timer(&self) -> TimerHandle {
+        // SAFETY: the pointer came from `Arc::as_ptr`, and the count is at least one: somebody holds
+        // an `Arc` as long as this slot is not free. This adds one, which the new `Arc` takes over.
+        let inner = unsafe {
+            Arc::increment_strong_count(self.inner.as_ptr());
+            Arc::from_raw(self.inner.as_ptr())
+        };
+        TimerHandle::new(inner)
+    }
+
+    /// The task of a timeout that [`stop`](TimerHandle::stop) returned, the first time it is asked
+    /// for. Of a periodic one: a task that runs it once.
+    ///
+    /// `None` the second time, of any other timeout, and of a periodic one that was running on an executor
+    /// when the timer stopped.
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// timer.new_timeout(|_| println!("run at shutdown instead"), Duration::from_secs(60)).unwrap();
+    /// for timeout in timer.stop().unwrap() {
+    ///     let task = timeout.take_task().unwrap();
+    ///     task(&timeout);
+    /// }
+    /// ```
+    pub fn take_task(&self) -> Option<Task> {
+        self.slot().take_stopped().map(StoredTask::into_task)
+    }
+
+    // ── of a future ───────────────────────────────────────────────────────────────────────────
+
+    /// Where the timeout of a future stands. Its task wakes; nobody but the future holds this handle.
+    #[inline]
+    pub(crate) fn progress(&self) -> Progress {
+        match self.slot().word().state() {
+            State::Armed => Progress::Pending,
+            State::Running | State::Expired => Progress::Fired,
+            _ => Progress::Stopped,
+        }
+    }
+
+    /// Gives the timeout of a future another task, if it is pending. It does not count as another.
+    pub(crate) fn replace_task(&self, task: StoredTask, when: When) {
+        let (inner, slot) = (self.inner(), self.slot());
+        let Some((running, old)) = slot.take_back(self.slot) else {
+            return;
+        };
+        let (due, deadline) = inner.deadline(when);
+        let entry = slot.next_entry(&running, due);
+        let rearmed = slot.rearm(running, task, due, deadline);
+        debug_assert!(rearmed.is_ok(), "nobody ends a one-shot that is running");
+        inner.submit(entry);
+        // As in `Inner::schedule`: a stop that this look misses finds the slot armed.
+        if inner.lifecycle.is_shutdown() {
+            inner.abandon(slot);
+        }
+        // Last: it is foreign code.
+        drop(old);
+    }
+
+    /// Wakes the future that a handle of [`Timeout::of_returned`] belongs to.
+    pub(crate) fn wake_future(&self) {
+        if let Some(task) = self.slot().take_stopped() {
+            if contain("a waker", || task.run(self)) {
+                self.inner().tally.panicked.add(1);
+            }
+        }
+    }
+
+    /// Whether it belongs to a future, of a handle that [`Timeout::of_returned`] has just made.
+    pub(crate) fn is_future(&self) -> bool {
+        // SAFETY: this is the R handle.
+        unsafe { self.slot().stopped_kind() == Some(crate::slots::stored_task::Kind::Future) }
+    }
+
+    /// Drops the task of a handle that `stop` returned, and lets no panic out: the handles come in
+    /// vectors, and a second panic while one unwinds would end the process.
+    fn drop_task(&self) {
+        if let Some(task) = self.slot().take_stopped() {
+            if contain("the drop of a stopped timer's task", || drop(task)) {
+                self.inner().tally.panicked.add(1);
+            }
+        }
+    }
+}
+
+impl Drop for Timeout {
+    #[inline]
+    fn drop(&mut self) {
+        let handle = match self.role {
+            Role::User => Word::USER,
+            Role::Returned => {
+                self.drop_task();
+                Word::RETURNED
+            }
+            Role::Runner => return,
+        };
+        // After `InUse` somebody else may free the slot, and the timer's memory with it.
+        if self.slot().leave(handle) == Left::Abandoned {
+            self.inner().free(self.slot);
+        }
+    }
+}
+
+impl fmt::Debug for Timeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.slot().word();
+        let state = match word.state() {
+            State::Armed => "pending",
+            State::Running => "running",
+            State::Expired => "expired",
+            State::Ending | State::Cancelled => "cancelled",
+            State::Stopped | State::Dismissed => "stopped",
+            State::Free => "free",
+        };
+        f.debug_struct("Timeout")
+            .field("state", &format_args!("{state}"))
+            .field("periodic", &word.is_periodic())
+            .field("remaining", &self.remaining())
+            .finish()
+    }
+}
+
+impl Inner {
+    /// The deadline of a slot whose word says `due`, from the timer's start. Two resets that raced
+    /// may have left another's deadline in the slot; then the boundary itself.
+    #[inline]
+    pub(crate) fn deadline_of(&self, slot: &Slot, due: Tick) -> u64 {
+        let deadline = slot.deadline();
+        let boundary = self.scale.moment(due).unwrap_or(FOREVER);
+        if deadline <= boundary && boundary - deadline <= self.scale.tick() {
+            deadline
+        } else {
+            boundary
+        }
+    }
+}
+
+fn as_ptr(inner: &Arc<Inner>) -> NonNull<Inner> {
+    // SAFETY: an `Arc`'s pointer is not null.
+    unsafe { NonNull::new_unchecked(Arc::as_ptr(inner).cast_mut()) }
+}

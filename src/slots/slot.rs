@@ -1,0 +1,561 @@
+//! A slot: the 64 bytes in which one timeout lives, and every transition of its state word.
+//!
+//! # Who may touch what
+//!
+//! The word decides. A thread may read or write the task bytes only after it has won the transition
+//! that makes them its own; the tokens [`Vacant`] and [`Running`] stand for that right, and cannot
+//! be copied. Everything else in a slot is atomic.
+//!
+//! A slot is not reused while a handle on it exists (bits U and R), so a handle's answers are right
+//! for ever and need no generation; the only stale references are the [`Entry`]s in queue and wheel,
+//! and those are checked against `seq` and `epoch`.
+//!
+//! # The transitions
+//!
+//! | # | transition | who | operation | pairs with |
+//! |---|---|---|---|---|
+//! | 1 | Free → Armed, U | the allocating caller, alone | writes task, epoch, deadline; `store Release` | Acquire of 4, 5, 6 |
+//! | 2 | Armed, due → later | a handle | CAS Relaxed: publishes only the word, and as an RMW it carries 1's release sequence on | – |
+//! | 3 | Armed, due → earlier, seq + 1 | a handle | CAS Relaxed, then the push of a new entry | the queue's Release/Acquire |
+//! | 4 | Armed → Cancelled; Running P → Ending | a handle, or the task's own `&Timeout` | CAS Acquire, then the task is moved out | 1, 8 |
+//! | 5 | Armed (due ≤ t) → Running | the worker | CAS Acquire | 1, 8 |
+//! | 6 | Armed → Stopped, R; Running P → Ending, R | the scan of `stop` | CAS `AcqRel` | 1, 8; 9, 10 |
+//! | 7 | Running → Expired | the runner | `fetch_add AcqRel`; no U left: 11. If 5 saw no U: straight to 11 | 10 |
+//! | 8 | Running P → Armed (due′), seq + 1 | the runner | writes task, deadline; CAS Release. Finds Ending: drops the task, `fetch_add AcqRel` → Cancelled; no U, R left: 11 | 4, 5, 6 |
+//! | 9 | Stopped → Dismissed | the holder of the R handle | CAS Acquire, then the task is moved out | 6 |
+//! | 10 | clear U or R | that handle's drop | `fetch_and AcqRel`; if that leaves an ended slot without handles: 11. Shortcut: a `load Acquire` that shows it over and without R means that nobody else is left: 11 at once, without a locked instruction | 7, 8 |
+//! | 11 | → Free, seq kept | the one who is left | `store Release`, the last touch of the timer's memory | the Acquire of the scan that decides whether that memory can go |
+//! | 12 | Armed → Running, and by 8 back to Armed, seq + 1, with another task | the future that holds U | CAS Acquire; 8 | 1, 8; 4, 5, 6 |
+//!
+//! An entry is **met** by the worker or a compacting producer: see [`Slot::is_dead`] and
+//! [`Slot::claim`]. The invariant that both rely on: every Armed word (but one that is due
+//! never) has exactly one live entry, filed at a tick not after its due tick, or a call stands
+//! between its word and its push. Moving a timeout later keeps the entry, which is filed again when
+//! met; moving it earlier kills the entry by `seq` and pushes another.
+//!
+//! `seq` may wrap within one life (after 8192 resets to an earlier time). A dead entry then passes
+//! for live, which is harmless: it can only be filed again, or fire what the CAS says is due. Over
+//! several lives `epoch` counts the wraps, which makes 2^45 lives of one slot until an entry can
+//! mistake its tenant: at ten million a second, forty days of reusing one slot while one entry lies still,
+//! and then it costs that tenant its place in the order of one boundary, nothing else.
+
+use super::word::{State, Word};
+use crate::entry::Entry;
+use crate::slots::stored_task::StoredTask;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
+use crate::time::tick::Tick;
+use std::mem::MaybeUninit;
+
+/// See the module's head. All zeroes is a valid slot: free, never used.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    /// A [`Word`]. Its table of states and transitions is in the head of this module.
+    word: AtomicU64,
+    /// Nanoseconds from the timer's start to the deadline; on a free list, the next free slot.
+    deadline: AtomicU64,
+    /// How often `seq` has gone round at arming.
+    epoch: AtomicU32,
+    /// Valid in the states Armed and Stopped; in Running and Ending the runner has it.
+    task: UnsafeCell<MaybeUninit<StoredTask>>,
+}
+
+const _: () = assert!(cfg!(hashed_wheel_loom) || size_of::<Slot>() == 64);
+
+// SAFETY: all fields are atomic but `task`, which is touched only by the thread that the word names
+// (the tables above), and a `StoredTask` is `Send`.
+unsafe impl Sync for Slot {}
+// SAFETY: as above.
+unsafe impl Send for Slot {}
+
+/// The right to arm a free slot: nobody else knows it.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Vacant(u32);
+
+/// The right of the one who runs a slot's task: it must be ended by [`Slot::finish`] or given back
+/// by [`Slot::rearm`].
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Running {
+    slot: u32,
+    /// It runs once and its handle was gone when it was claimed: nobody else can look at the slot.
+    alone: bool,
+}
+
+impl Running {
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot
+    }
+}
+
+impl Vacant {
+    /// # Safety
+    /// The slot is free, and whoever took it from the free list gives up its claim with this call.
+    #[inline]
+    pub(crate) unsafe fn new(slot: u32) -> Vacant {
+        Vacant(slot)
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self) -> u32 {
+        self.0
+    }
+}
+
+/// What became of an entry that was due.
+#[derive(Debug)]
+pub(crate) enum Met {
+    /// Its timeout is over, or has another entry.
+    Dead,
+    /// Its timeout was moved, or is about to be armed again: file it at this tick.
+    Later(Tick),
+    /// It is due, and the task is the caller's.
+    Due(Running, StoredTask),
+}
+
+/// What came of a reset.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reset {
+    /// It is not a pending one-shot timeout.
+    TooLate,
+    /// It is moved, and the entry that is filed will do.
+    Moved,
+    /// It is moved, and this entry is to be pushed in place of the one that is filed.
+    MovedEarlier(Entry),
+}
+
+/// What `stop` found in a slot.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum StopOutcome {
+    /// Nothing that is pending.
+    Nothing,
+    /// A pending timeout, to be returned.
+    Returned,
+}
+
+/// Whether the slot has become the caller's to free.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+#[must_use]
+pub(crate) enum Left {
+    /// Somebody else is still there.
+    InUse,
+    /// The caller was the last and has to free the slot.
+    Abandoned,
+}
+
+impl Slot {
+    /// A slot with that word and nothing in it; otherwise slots are memory that was zeroed.
+    #[cfg(hashed_wheel_loom)]
+    pub(crate) fn new(word: Word) -> Slot {
+        Slot {
+            word: AtomicU64::new(word.0),
+            deadline: AtomicU64::new(0),
+            epoch: AtomicU32::new(0),
+            task: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn word(&self) -> Word {
+        Word(self.word.load(Ordering::Acquire))
+    }
+
+    /// Fetches the slot into the cache.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch reads nothing, and every x86-64 has it.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(self).cast()) }
+        }
+    }
+
+    /// Nanoseconds from the timer's start to the deadline. Two resets that race may leave the
+    /// deadline of one with the due tick of the other: use it only if it rounds up to `due`.
+    #[inline]
+    pub(crate) fn deadline(&self) -> u64 {
+        // Relaxed: a hint, as said above.
+        self.deadline.load(Ordering::Relaxed)
+    }
+
+    // ── on a free list ────────────────────────────────────────────────────────────────────────
+
+    /// The next slot of the free list that this free slot is on.
+    #[inline]
+    pub(crate) fn next_free(&self) -> u32 {
+        // Relaxed: a free slot belongs to its list, which orders the accesses.
+        self.deadline.load(Ordering::Relaxed) as u32
+    }
+
+    #[inline]
+    pub(crate) fn set_next_free(&self, next: u32) {
+        self.deadline.store(u64::from(next), Ordering::Relaxed);
+    }
+
+    // ── the caller's side ─────────────────────────────────────────────────────────────────────
+
+    /// Transition 1. Returns the entry to be pushed.
+    #[expect(clippy::needless_pass_by_value, reason = "the right is used up")]
+    #[inline]
+    pub(crate) fn arm(
+        &self,
+        vacant: Vacant,
+        task: StoredTask,
+        due: Tick,
+        deadline: u64,
+        periodic: bool,
+    ) -> Entry {
+        let slot = vacant.0;
+        // Relaxed: `vacant` makes this thread the only one that writes here.
+        let seq = Word(self.word.load(Ordering::Relaxed)).next_seq();
+        let mut epoch = self.epoch.load(Ordering::Relaxed);
+        if seq == 0 {
+            epoch = epoch.wrapping_add(1);
+            self.epoch.store(epoch, Ordering::Relaxed);
+        }
+        self.deadline.store(deadline, Ordering::Relaxed);
+        // SAFETY: `vacant` says that the bytes are nobody's.
+        self.task.with_mut(|cell| unsafe { (*cell).write(task) });
+        self.word
+            .store(Word::armed(due, seq, periodic).0, Ordering::Release);
+        Entry::new(due, seq, slot, epoch)
+    }
+
+    /// Transitions 2 and 3.
+    #[inline]
+    pub(crate) fn reset(&self, slot: u32, due: Tick, deadline: u64) -> Reset {
+        // Relaxed: nothing but the word is read on the strength of it.
+        let mut word = Word(self.word.load(Ordering::Relaxed));
+        loop {
+            if word.state() != State::Armed || word.is_periodic() {
+                return Reset::TooLate;
+            }
+            let earlier = due < word.due();
+            let new = if earlier { word.with_next_seq() } else { word }.with_due(due);
+            match self.word.compare_exchange_weak(
+                word.0,
+                new.0,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => {
+                    self.deadline.store(deadline, Ordering::Relaxed);
+                    // Relaxed: `epoch` changes only at arming, which this handle has seen.
+                    let epoch = self.epoch.load(Ordering::Relaxed);
+                    return if earlier {
+                        Reset::MovedEarlier(Entry::new(due, new.seq(), slot, epoch))
+                    } else {
+                        Reset::Moved
+                    };
+                }
+                Err(now) => word = Word(now),
+            }
+        }
+    }
+
+    /// Transition 4: whether this call is the one that ends the timeout. If so, `settle` is called, and
+    /// then the task is dropped, last of all: its drop may panic, or call the timer.
+    #[inline]
+    pub(crate) fn cancel(&self, settle: impl FnOnce()) -> bool {
+        // Relaxed: the CAS decides.
+        let mut word = Word(self.word.load(Ordering::Relaxed));
+        loop {
+            let to = match word.state() {
+                State::Armed => State::Cancelled,
+                State::Running if word.is_periodic() => State::Ending,
+                _ => return false,
+            };
+            match self.move_on(word, to) {
+                Ok(()) if to == State::Cancelled => {
+                    // SAFETY: Armed → Cancelled was won, which makes the task this call's.
+                    let _task = unsafe { self.take_task() };
+                    settle();
+                    return true;
+                }
+                Ok(()) => {
+                    settle();
+                    return true;
+                }
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The first half of transition 4, for a call that takes back what it has just armed: it has no
+    /// business with a run that has begun.
+    pub(crate) fn disarm(&self) -> Option<StoredTask> {
+        self.take_from(State::Armed, State::Cancelled)
+    }
+
+    /// Transition 12, for the holder of the user's handle, which runs nothing but takes the task out to
+    /// [`Slot::rearm`] the slot with another. Meanwhile the worker and `stop` take it for one that is
+    /// being fired: they drop its entry, and leave it alone.
+    pub(crate) fn take_back(&self, slot: u32) -> Option<(Running, StoredTask)> {
+        // Relaxed: the CAS decides.
+        let mut word = Word(self.word.load(Ordering::Relaxed));
+        while word.state() == State::Armed {
+            debug_assert!(word.has_user() && !word.is_periodic());
+            match self.move_on(word, State::Running) {
+                Ok(()) => {
+                    let running = Running { slot, alone: false };
+                    // SAFETY: Armed → Running was won, which makes the task this call's.
+                    return Some((running, unsafe { self.take_task() }));
+                }
+                Err(now) => word = now,
+            }
+        }
+        None
+    }
+
+    /// Leaves `from` for `to`, with the task, if that is where the slot is.
+    fn take_from(&self, from: State, to: State) -> Option<StoredTask> {
+        // Relaxed: the CAS decides.
+        let mut word = Word(self.word.load(Ordering::Relaxed));
+        while word.state() == from {
+            match self.move_on(word, to) {
+                // SAFETY: leaving Armed or Stopped was won, which makes the task this call's.
+                Ok(()) => return Some(unsafe { self.take_task() }),
+                Err(now) => word = now,
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn move_on(&self, word: Word, to: State) -> Result<(), Word> {
+        self.word
+            .compare_exchange_weak(
+                word.0,
+                word.with_state(to).0,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
+            .map(drop)
+            .map_err(Word)
+    }
+
+    /// Transition 10 for the handle bit `handle` ([`Word::USER`] or [`Word::RETURNED`]).
+    #[inline]
+    pub(crate) fn leave(&self, handle: u64) -> Left {
+        let word = self.word();
+        if word.is_over() && !word.has_other_handle(handle) {
+            return Left::Abandoned;
+        }
+        let word = Word(self.word.fetch_and(!handle, Ordering::AcqRel) & !handle);
+        if word.is_abandoned() {
+            Left::Abandoned
+        } else {
+            Left::InUse
+        }
+    }
+
+    /// Transition 11: the last touch of a slot that was found [`Left::Abandoned`]. The caller puts
+    /// it on a free list, which it has looked up before this call.
+    #[inline]
+    pub(crate) fn free(&self, next_free: u32) {
+        // Relaxed: this thread is the only one left, `leave` or `finish` has acquired the others'.
+        let word = Word(self.word.load(Ordering::Relaxed));
+        debug_assert!(
+            word.is_over() || word.state() == State::Running && !word.has_user(),
+            "freed while {word:?}"
+        );
+        self.set_next_free(next_free);
+        self.word.store(word.freed().0, Ordering::Release);
+    }
+
+    pub(crate) fn is_free(&self) -> bool {
+        self.word().state() == State::Free
+    }
+
+    // ── the worker's side ─────────────────────────────────────────────────────────────────────
+
+    /// Whether `entry` can never fire anything.
+    #[inline]
+    pub(crate) fn is_dead(&self, entry: Entry) -> bool {
+        self.standing(entry).is_none()
+    }
+
+    /// The tick at which a live `entry` is to be looked at; `None` for a dead one.
+    #[inline]
+    pub(crate) fn standing(&self, entry: Entry) -> Option<Tick> {
+        self.standing_under(self.word(), entry)
+    }
+
+    #[inline]
+    fn standing_under(&self, word: Word, entry: Entry) -> Option<Tick> {
+        // Relaxed: `epoch` is written before the word's Release store, which was acquired.
+        if self.epoch.load(Ordering::Relaxed) != entry.epoch() {
+            return None;
+        }
+        match word.state() {
+            State::Armed if word.seq() == entry.seq() => Some(word.due()),
+            // The entry of a run's successor is pushed before the word is given back.
+            State::Running if word.is_periodic() && word.next_seq() == entry.seq() => {
+                Some(entry.due())
+            }
+            _ => None,
+        }
+    }
+
+    /// Transition 5, at boundary `now`.
+    #[inline]
+    pub(crate) fn claim(&self, entry: Entry, now: Tick) -> Met {
+        let mut word = self.word();
+        loop {
+            let Some(due) = self.standing_under(word, entry) else {
+                return Met::Dead;
+            };
+            if word.state() != State::Armed {
+                return Met::Later(now.next());
+            }
+            if due > now {
+                return Met::Later(due);
+            }
+            let running = word.with_state(State::Running);
+            match self.word.compare_exchange(
+                word.0,
+                running.0,
+                Ordering::Acquire,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => {
+                    let alone = !word.has_user() && !word.is_periodic();
+                    let running = Running {
+                        slot: entry.slot(),
+                        alone,
+                    };
+                    // SAFETY: Armed → Running was won, which makes the task this call's.
+                    return Met::Due(running, unsafe { self.take_task() });
+                }
+                Err(now) => word = Word(now),
+            }
+        }
+    }
+
+    /// Transition 7, or the end of 8: the run is over, and the task is gone.
+    #[expect(clippy::needless_pass_by_value, reason = "the right is used up")]
+    #[inline]
+    pub(crate) fn finish(&self, running: Running) -> Left {
+        if running.alone {
+            return Left::Abandoned;
+        }
+        let word = self.word.fetch_add(Word::END_RUN, Ordering::AcqRel);
+        if Word(word + Word::END_RUN).is_abandoned() {
+            Left::Abandoned
+        } else {
+            Left::InUse
+        }
+    }
+
+    /// The entry under which [`Slot::rearm`] will arm the slot again.
+    pub(crate) fn next_entry(&self, running: &Running, due: Tick) -> Entry {
+        // Relaxed: while it runs, nobody changes `seq` or `epoch`.
+        let word = Word(self.word.load(Ordering::Relaxed));
+        Entry::new(
+            due,
+            word.next_seq(),
+            running.slot,
+            self.epoch.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Transition 8: the periodic task goes back into its slot, due at `due`. If it was cancelled
+    /// or stopped during its run, the task comes back, to be dropped and then [`Slot::finish`]ed.
+    pub(crate) fn rearm(
+        &self,
+        running: Running,
+        task: StoredTask,
+        due: Tick,
+        deadline: u64,
+    ) -> Result<(), (Running, StoredTask)> {
+        self.deadline.store(deadline, Ordering::Relaxed);
+        // SAFETY: the right to the task bytes is `running`.
+        self.task.with_mut(|cell| unsafe { (*cell).write(task) });
+        // Relaxed: the CAS decides.
+        let mut word = Word(self.word.load(Ordering::Relaxed));
+        while word.state() == State::Running {
+            let armed = word.with_next_seq().with_due(due).with_state(State::Armed);
+            match self.word.compare_exchange_weak(
+                word.0,
+                armed.0,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Ok(()),
+                Err(now) => word = Word(now),
+            }
+        }
+        self.use_up_seq(word);
+        // SAFETY: the CAS did not happen, so the bytes are still this call's, as written above.
+        Err((running, unsafe { self.take_task() }))
+    }
+
+    /// Counts the entry of a run that will not come: on an executor it is in the queue already, and the
+    /// slot's next tenant must not be taken for the one it was written for.
+    #[cold]
+    fn use_up_seq(&self, mut word: Word) {
+        // Relaxed: the state stays as it is, and as an RMW it carries the release sequence on. Handles
+        // may clear their bits meanwhile.
+        while let Err(now) = self.word.compare_exchange_weak(
+            word.0,
+            word.with_next_seq().0,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
+            word = Word(now);
+        }
+    }
+
+    // ── stop ──────────────────────────────────────────────────────────────────────────────────
+
+    /// Transition 6.
+    pub(crate) fn stop(&self) -> StopOutcome {
+        let mut word = self.word();
+        loop {
+            let to = match word.state() {
+                State::Armed => State::Stopped,
+                State::Running if word.is_periodic() => State::Ending,
+                _ => return StopOutcome::Nothing,
+            };
+            let new = word.with_state(to).with_handle(Word::RETURNED);
+            match self
+                .word
+                .compare_exchange(word.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return StopOutcome::Returned,
+                Err(now) => word = Word(now),
+            }
+        }
+    }
+
+    /// Transition 9: the task, the first time.
+    pub(crate) fn take_stopped(&self) -> Option<StoredTask> {
+        self.take_from(State::Stopped, State::Dismissed)
+    }
+
+    /// What kind of task a slot holds that was [`StopOutcome::Returned`].
+    ///
+    /// # Safety
+    /// The caller holds the slot's R handle, so that the slot is not used for another timeout.
+    pub(crate) unsafe fn stopped_kind(&self) -> Option<crate::slots::stored_task::Kind> {
+        (self.word().state() == State::Stopped).then(|| {
+            // SAFETY: the bytes have held a task since the state was Stopped, and R keeps anybody from
+            // writing others. Somebody may take the task out meanwhile: that is a read as well.
+            self.task
+                .with(|cell| unsafe { (*cell).assume_init_ref().kind() })
+        })
+    }
+
+    /// # Safety
+    /// The caller has just won a transition that made the task bytes its own.
+    #[inline]
+    unsafe fn take_task(&self) -> StoredTask {
+        // SAFETY: the bytes hold a task since the slot was armed, and the caller alone reads it.
+        self.task
+            .with_mut(|cell| unsafe { (*cell).assume_init_read() })
+    }
+}
+
+#[cfg(all(test, not(hashed_wheel_loom)))]
+mod tests;

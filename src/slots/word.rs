@@ -1,0 +1,198 @@
+//! The state word of a slot: everything that decides who may touch it, in one atomic.
+//!
+//! ```text
+//! bit 63                19 18        6  5   4   3  2     0
+//!     ┌───────────────────┬───────────┬───┬───┬───┬───────┐
+//!     │ due: 45           │ seq: 13   │ P │ R │ U │ state │
+//!     └───────────────────┴───────────┴───┴───┴───┴───────┘
+//! ```
+//!
+//! | field | meaning |
+//! |---|---|
+//! | due | the boundary it fires at, [`Tick::NEVER`] for none |
+//! | seq | goes up at each arming and with each new entry; an entry with another one is dead |
+//! | P | periodic |
+//! | R | the handle that `stop` returned exists |
+//! | U | the user's handle exists |
+//!
+//! Because due and state are compared together by every compare-and-swap, a timeout cannot be
+//! claimed for a deadline it no longer has: never early, by construction.
+
+use crate::entry::Entry;
+use crate::time::tick::Tick;
+use std::fmt;
+
+/// The low three bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub(crate) enum State {
+    /// On a free list, or in the hands of a call that is about to arm it. The task bytes are
+    /// nobody's.
+    Free = 0,
+    /// Fires at `due`. The task belongs to whoever moves the word on.
+    Armed = 1,
+    /// Claimed; the task belongs to the runner. With P it comes back.
+    Running = 2,
+    /// P only: cancelled or stopped during its run. The runner ends it.
+    Ending = 3,
+    /// It has run; no task left.
+    Expired = 4,
+    /// It will not run; no task left.
+    Cancelled = 5,
+    /// Claimed by `stop`; the task is inside, and belongs to the handle that `stop` returned.
+    Stopped = 6,
+    /// It was Stopped, and its task has been taken out.
+    Dismissed = 7,
+}
+
+/// A value of the word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word(pub(crate) u64);
+
+impl Word {
+    const STATE: u64 = 0b111;
+    /// The user's handle exists.
+    pub(crate) const USER: u64 = 1 << 3;
+    /// The handle that `stop` returned exists.
+    pub(crate) const RETURNED: u64 = 1 << 4;
+    const PERIODIC: u64 = 1 << 5;
+    const SEQ_SHIFT: u32 = 6;
+    const SEQ_MASK: u64 = (1 << Entry::SEQ_BITS) - 1;
+    const DUE_SHIFT: u32 = 64 - Tick::BITS;
+    const LOW: u64 = (1 << Self::DUE_SHIFT) - 1;
+
+    /// What a runner adds to end a run: `Running` becomes `Expired`, `Ending` becomes `Cancelled`.
+    pub(crate) const END_RUN: u64 = State::Expired as u64 - State::Running as u64;
+
+    /// The word of a slot that has just been armed, with its user's handle.
+    #[inline]
+    pub(crate) fn armed(due: Tick, seq: u16, periodic: bool) -> Word {
+        let periodic = if periodic { Self::PERIODIC } else { 0 };
+        Word(
+            due.0 << Self::DUE_SHIFT
+                | u64::from(seq) << Self::SEQ_SHIFT
+                | periodic
+                | Self::USER
+                | State::Armed as u64,
+        )
+    }
+
+    #[inline]
+    pub(crate) fn state(self) -> State {
+        match self.0 & Self::STATE {
+            0 => State::Free,
+            1 => State::Armed,
+            2 => State::Running,
+            3 => State::Ending,
+            4 => State::Expired,
+            5 => State::Cancelled,
+            6 => State::Stopped,
+            _ => State::Dismissed,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn due(self) -> Tick {
+        Tick(self.0 >> Self::DUE_SHIFT)
+    }
+
+    #[inline]
+    pub(crate) fn seq(self) -> u16 {
+        (self.0 >> Self::SEQ_SHIFT & Self::SEQ_MASK) as u16
+    }
+
+    #[inline]
+    pub(crate) fn is_periodic(self) -> bool {
+        self.0 & Self::PERIODIC != 0
+    }
+
+    #[inline]
+    pub(crate) fn has_user(self) -> bool {
+        self.0 & Self::USER != 0
+    }
+
+    #[inline]
+    pub(crate) fn has_returned(self) -> bool {
+        self.0 & Self::RETURNED != 0
+    }
+
+    /// Over, and no handle looks at it any more: the one who made it so frees the slot.
+    #[inline]
+    pub(crate) fn is_abandoned(self) -> bool {
+        self.is_over() && self.0 & (Self::USER | Self::RETURNED) == 0
+    }
+
+    /// Whether a handle other than `handle` exists.
+    #[inline]
+    pub(crate) fn has_other_handle(self, handle: u64) -> bool {
+        self.0 & (Self::USER | Self::RETURNED) & !handle != 0
+    }
+
+    /// Over for good, with no task inside.
+    #[inline]
+    pub(crate) fn is_over(self) -> bool {
+        matches!(
+            self.state(),
+            State::Expired | State::Cancelled | State::Dismissed
+        )
+    }
+
+    #[inline]
+    pub(crate) fn with_state(self, state: State) -> Word {
+        Word(self.0 & !Self::STATE | state as u64)
+    }
+
+    #[inline]
+    pub(crate) fn with_due(self, due: Tick) -> Word {
+        Word(self.0 & Self::LOW | due.0 << Self::DUE_SHIFT)
+    }
+
+    /// The word with the handle bits `bits` set.
+    #[inline]
+    pub(crate) fn with_handle(self, bits: u64) -> Word {
+        Word(self.0 | bits)
+    }
+
+    /// The word that goes with a new entry: the entries of before are dead to it.
+    #[inline]
+    pub(crate) fn with_next_seq(self) -> Word {
+        let seq = u64::from(self.next_seq());
+        Word(self.0 & !(Self::SEQ_MASK << Self::SEQ_SHIFT) | seq << Self::SEQ_SHIFT)
+    }
+
+    /// `seq` + 1, in its 13 bits.
+    #[inline]
+    pub(crate) fn next_seq(self) -> u16 {
+        ((u64::from(self.seq()) + 1) & Self::SEQ_MASK) as u16
+    }
+
+    /// The word of a slot that is given back: only `seq` goes on.
+    #[inline]
+    pub(crate) fn freed(self) -> Word {
+        Word(u64::from(self.seq()) << Self::SEQ_SHIFT)
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} at {:?}, seq {}",
+            self.state(),
+            self.due(),
+            self.seq()
+        )?;
+        let flags = [
+            (self.is_periodic(), 'P'),
+            (self.has_returned(), 'R'),
+            (self.has_user(), 'U'),
+        ];
+        flags
+            .iter()
+            .filter(|(set, _)| *set)
+            .try_for_each(|(_, name)| write!(f, " {name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+use super::*;
+
+const STATES: [State; 8] = [
+    State::Free,
+    State::Armed,
+    State::Running,
+    State::Ending,
+    State::Expired,
+    State::Cancelled,
+    State::Stopped,
+    State::Dismissed,
+];
+
+/// The fields of a word, one by one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Fields {
+    due: u64,
+    seq: u16,
+    periodic: bool,
+    returned: bool,
+    user: bool,
+    state: State,
+}
+
+impl Fields {
+    /// The layout as the module's head draws it.
+    fn word(self) -> Word {
+        let flags = u64::from(self.periodic) * 32
+            + u64::from(self.returned) * 16
+            + u64::from(self.user) * 8;
+        Word(self.due * (1 << 19) + u64::from(self.seq) * 64 + flags + self.state as u64)
+    }
+
+    /// Every state with every combination of flags, and telling values of the rest.
+    fn all() -> impl Iterator<Item = Fields> {
+        let numbers = [0, 1, 0x1234_5678_9abc, Tick::NEVER.0]
+            .into_iter()
+            .flat_map(|due| [0, 1, 0x1555, 0x1fff].map(|seq| (due, seq)));
+        numbers.flat_map(|(due, seq)| {
+            STATES.into_iter().flat_map(move |state| {
+                (0..8).map(move |flags| Fields {
+                    due,
+                    seq,
+                    periodic: flags & 1 != 0,
+                    returned: flags & 2 != 0,
+                    user: flags & 4 != 0,
+                    state,
+                })
+            })
+        })
+    }
+}
+
+#[test]
+fn each_field_is_read_from_its_own_bits() {
+    for fields in Fields::all() {
+        let word = fields.word();
+        let read = Fields {
+            due: word.due().0,
+            seq: word.seq(),
+            periodic: word.is_periodic(),
+            returned: word.has_returned(),
+            user: word.has_user(),
+            state: word.state(),
+        };
+        assert_eq!(read, fields);
+        let over = [State::Expired, State::Cancelled, State::Dismissed].contains(&fields.state);
+        assert_eq!(word.is_over(), over);
+        let abandoned = over && !fields.user && !fields.returned;
+        assert_eq!(word.is_abandoned(), abandoned);
+        assert_eq!(word.has_other_handle(Word::USER), fields.returned);
+        assert_eq!(word.has_other_handle(Word::RETURNED), fields.user);
+    }
+}
+
+#[test]
+fn each_change_leaves_the_other_fields_alone() {
+    for fields in Fields::all() {
+        let word = fields.word();
+        for state in STATES {
+            let expected = Fields { state, ..fields };
+            assert_eq!(word.with_state(state), expected.word());
+        }
+        for due in [0, 1, 0x0fed_cba9_8765, Tick::NEVER.0] {
+            let expected = Fields { due, ..fields };
+            assert_eq!(word.with_due(Tick(due)), expected.word());
+        }
+        let user = Fields {
+            user: true,
+            ..fields
+        };
+        assert_eq!(word.with_handle(Word::USER), user.word());
+        let returned = Fields {
+            returned: true,
+            ..fields
+        };
+        assert_eq!(word.with_handle(Word::RETURNED), returned.word());
+        let seq = (fields.seq + 1) % 0x2000;
+        assert_eq!(word.next_seq(), seq);
+        assert_eq!(word.with_next_seq(), Fields { seq, ..fields }.word());
+        assert_eq!(word.freed(), Word(u64::from(fields.seq) * 64));
+    }
+}
+
+#[test]
+fn a_slot_is_armed_with_its_users_handle() {
+    for (due, seq) in [(0, 0), (9, 0x1fff), (Tick::NEVER.0, 0x1555)] {
+        for periodic in [false, true] {
+            let expected = Fields {
+                due,
+                seq,
+                periodic,
+                returned: false,
+                user: true,
+                state: State::Armed,
+            };
+            assert_eq!(Word::armed(Tick(due), seq, periodic), expected.word());
+        }
+    }
+}
+
+#[test]
+fn a_runner_ends_both_kinds_of_run_with_one_addition() {
+    let running = Word::armed(Tick(7), 3, false).with_state(State::Running);
+    assert_eq!(
+        Word(running.0 + Word::END_RUN),
+        running.with_state(State::Expired)
+    );
+    let ending = running.with_state(State::Ending);
+    assert_eq!(
+        Word(ending.0 + Word::END_RUN),
+        ending.with_state(State::Cancelled)
+    );
+}
+
+#[test]
+fn a_word_is_shown_field_by_field() {
+    let word = Word::armed(Tick(7), 3, true);
+    assert_eq!(format!("{word:?}"), "Armed at tick 7, seq 3 P U");
+    let stopped = word.with_state(State::Stopped).with_handle(Word::RETURNED);
+    assert_eq!(format!("{stopped:?}"), "Stopped at tick 7, seq 3 P R U");
+    assert_eq!(format!("{:?}", word.freed()), "Free at tick 0, seq 3");
+}

@@ -1,0 +1,86 @@
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+#[test]
+fn deadlines_round_up_and_the_present_rounds_down() {
+    let scale = Scale::new(10 * MS);
+    let due: Vec<_> = [0, 1, 10 * MS - 1, 10 * MS, 10 * MS + 1]
+        .map(|d| scale.due(d).0)
+        .into();
+    assert_eq!(due, [1, 1, 1, 1, 2]);
+    let passed: Vec<_> = [0, 1, 10 * MS - 1, 10 * MS, 20 * MS]
+        .map(|d| scale.passed(d).0)
+        .into();
+    assert_eq!(passed, [0, 0, 0, 1, 2]);
+}
+
+#[test]
+fn a_boundary_is_never_before_the_deadline_that_was_rounded_to_it() {
+    for tick in [MS, MS + 1, 7 * MS, 3_600_000 * MS] {
+        let scale = Scale::new(tick);
+        for deadline in [
+            0,
+            1,
+            tick - 1,
+            tick,
+            tick + 1,
+            1 << 50,
+            FOREVER / 2,
+            FOREVER - tick,
+        ] {
+            let due = scale.due(deadline);
+            let moment = scale.moment(due).expect("before the end of time");
+            assert!(moment >= deadline);
+            assert!(due == Tick(1) || scale.moment(due.previous()).unwrap() < deadline);
+            assert_eq!(scale.passed(moment), due);
+        }
+    }
+}
+
+#[test]
+fn the_multiplication_divides_exactly() {
+    let mut number = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = move || {
+        number ^= number << 13;
+        number ^= number >> 7;
+        number ^= number << 17;
+        number
+    };
+    let powers = (20..64).flat_map(|log| [1 << log, (1 << log) - 1, (1 << log) + 1]);
+    let ticks = powers
+        .chain([MS, 3 * MS, u64::MAX])
+        .filter(|tick| *tick >= MS);
+    for tick in ticks.chain(
+        std::iter::repeat_with(random)
+            .filter(|tick| *tick >= MS)
+            .take(500),
+    ) {
+        let scale = Scale::new(tick);
+        let multiples = [1, 2, 3, u64::MAX / tick, random() % (u64::MAX / tick) + 1];
+        for multiple in multiples.map(|factor| tick.saturating_mul(factor)) {
+            for moment in [
+                multiple - 1,
+                multiple,
+                multiple.saturating_add(1),
+                random(),
+                0,
+                1,
+            ] {
+                assert_eq!(scale.ticks_in(moment), moment / tick, "{moment} / {tick}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_end_of_time_never_comes() {
+    let scale = Scale::new(MS);
+    assert_eq!(scale.due(FOREVER), Tick::NEVER);
+    assert!(scale.due(FOREVER - 1) < Tick::NEVER);
+    assert_eq!(scale.moment(scale.due(FOREVER - 1)), None);
+    assert_eq!(scale.moment(Tick::NEVER), None);
+    assert_eq!(nanos(Duration::MAX), FOREVER);
+    assert_eq!(nanos(Duration::from_nanos(FOREVER)), FOREVER);
+    assert_eq!(nanos(Duration::new(3, 7)), 3_000_000_007);
+}

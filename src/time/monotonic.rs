@@ -1,0 +1,102 @@
+//! The monotonic system clock, as a number of nanoseconds.
+//!
+//! Every timeout reads it once, and that is a third of what scheduling and cancelling cost. On Linux
+//! the clock behind [`Instant`](std::time::Instant) is asked directly: the reading is the same, and the checks and the
+//! arithmetic on seconds and nanoseconds that are saved are worth 6 of 30 ns.
+
+/// The monotonic system clock, counted from when this was made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Monotonic {
+    origin: source::Reading,
+}
+
+impl Monotonic {
+    pub(crate) fn start() -> Monotonic {
+        Monotonic {
+            origin: source::read(),
+        }
+    }
+
+    /// Nanoseconds since the start.
+    #[inline]
+    pub(crate) fn nanos(self) -> u64 {
+        source::since(self.origin)
+    }
+}
+
+#[cfg(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    not(any(miri, hashed_wheel_loom))
+))]
+mod source {
+    use std::ffi::{c_int, c_long};
+    use std::mem::MaybeUninit;
+
+    /// Nanoseconds since the start of the system.
+    pub(super) type Reading = u64;
+
+    /// As the C library has it on 64-bit Linux.
+    #[repr(C)]
+    struct Timespec {
+        seconds: c_long,
+        nanoseconds: c_long,
+    }
+
+    /// The clock that [`Instant`](std::time::Instant) reads.
+    const CLOCK_MONOTONIC: c_int = 1;
+
+    unsafe extern "C" {
+        /// From the C library, which the standard library is linked with.
+        fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
+    }
+
+    #[inline]
+    #[expect(
+        clippy::cast_sign_loss,
+        reason = "the clock counts from the start of the system"
+    )]
+    pub(super) fn read() -> Reading {
+        let mut time = MaybeUninit::<Timespec>::uninit();
+        // SAFETY: the pointer is valid for a write. The call cannot fail with this clock, which every
+        // Linux has, so it has written the time.
+        let time = unsafe {
+            let result = clock_gettime(CLOCK_MONOTONIC, time.as_mut_ptr());
+            debug_assert_eq!(result, 0);
+            time.assume_init()
+        };
+        time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
+    }
+
+    #[inline]
+    pub(super) fn since(origin: Reading) -> u64 {
+        read() - origin
+    }
+}
+
+#[cfg(not(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    not(any(miri, hashed_wheel_loom))
+)))]
+mod source {
+    #[cfg(hashed_wheel_loom)]
+    use crate::sync::Instant;
+    use crate::time::clock::nanos;
+    #[cfg(not(hashed_wheel_loom))]
+    use std::time::Instant;
+
+    pub(super) type Reading = Instant;
+
+    pub(super) fn read() -> Reading {
+        Instant::now()
+    }
+
+    #[inline]
+    pub(super) fn since(origin: Reading) -> u64 {
+        nanos(origin.elapsed())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! Time in ticks: the one type that the wheels count in.
+
+use std::fmt;
+
+/// A boundary of the timer's clock: boundary `t` lies `t` × tick after the timer's start.
+///
+/// 45 bits are enough: a tick is at least a millisecond and time saturates at 2^64 ns, so no
+/// boundary exceeds 2^64 ns / 1 ms < 1.85 × 10^13 < 2^45 = 3.5 × 10^13.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Tick(pub(crate) u64);
+
+impl Tick {
+    /// The number of bits that hold a tick.
+    pub(crate) const BITS: u32 = 45;
+    /// The moment the timer starts. It counts as processed.
+    pub(crate) const ZERO: Tick = Tick(0);
+    /// The boundary that never comes: what a saturated deadline is rounded to.
+    pub(crate) const NEVER: Tick = Tick((1 << Self::BITS) - 1);
+
+    /// The boundary after this one.
+    #[inline]
+    pub(crate) fn next(self) -> Tick {
+        Tick(self.0 + 1)
+    }
+
+    /// The boundary before this one; zero has none before it.
+    #[inline]
+    pub(crate) fn previous(self) -> Tick {
+        Tick(self.0.saturating_sub(1))
+    }
+}
+
+impl fmt::Debug for Tick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Tick::NEVER {
+            f.write_str("never")
+        } else {
+            write!(f, "tick {}", self.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,371 @@
+//! What the timer thread does, step by step: entries from the queue into the wheel, from the wheel
+//! to the tasks, and the dead ones out. Who takes the steps, and when, is decided by the
+//! [worker](crate::worker) on a real clock and by the [manual clock](crate::time::manual).
+//!
+//! # Boundaries
+//!
+//! The wheel's `now` is the last boundary that counts as processed. The next one to be visited is the
+//! very next while the queue holds anything, otherwise the first that the wheel has work at: so no
+//! boundary is jumped over that an entry in the queue might be due at. A visit moves entries from the
+//! queue to the wheel, at most `max_transfers` of them, and then fires what is due.
+//!
+//! A worker on a real clock also moves entries *before* a boundary comes, because it has to know what is
+//! due before it can sleep. Those are charged to the coming boundary ([`Engine::room`]). After a sleep,
+//! the boundaries that have passed meanwhile count as processed, but for as many as are needed to take
+//! in what has been waiting: those are caught up with like any that were missed.
+
+use crate::catch_panic::contain;
+use crate::entry::Entry;
+use crate::queue::pending::{Filed, Filer, Inlet, Lane, Surroundings};
+use crate::shared::Inner;
+use crate::slots::slot::Met;
+use crate::slots::stored_task::Kind;
+use crate::time::clock::FOREVER;
+use crate::time::tick::Tick;
+use crate::wheel::{Judge, Wheel};
+use crate::worker::execute::{self, Executor};
+use std::cell::Cell;
+use std::mem;
+use std::sync::Arc;
+
+/// Dead entries that may lie in the wheel however few live ones there are.
+const RUBBISH: usize = 4096;
+/// Entries that one step of a sweep looks at, at least.
+const SWEEP_STEP: usize = 4096;
+/// How far ahead slots are fetched into the cache when firing.
+const LOOKAHEAD: usize = 8;
+/// Due entries that the buffer keeps room for.
+const KEPT_DUE: usize = 1 << 16;
+
+/// An engine, whatever its wheel.
+pub(crate) trait Drive: Send {
+    /// The next boundary that has work, if nothing else is scheduled.
+    fn next_boundary(&self, inner: &Inner) -> Option<Tick>;
+
+    /// Until when a worker may sleep that has looked at the queue: the first boundary the wheel has work
+    /// at, but not beyond the next one if there is more in the queue than it could take.
+    fn plan(&self) -> Tick;
+
+    /// The last look before a worker goes to sleep until `plan`, which it has announced: moves what has
+    /// come up to now, and tells whether that has changed the plan.
+    fn has_news(&mut self, inner: &Inner, plan: Tick) -> bool;
+
+    /// Whether a worker asleep until `plan` would do something about a crowded lane if it were woken.
+    fn has_room(&self, plan: Tick) -> bool;
+
+    /// Moves what the queue holds, charged to the coming boundary.
+    fn collect(&mut self, inner: &Inner);
+
+    /// After a sleep during which nothing was due up to `idle`.
+    fn resume(&mut self, inner: &Inner, idle: Tick);
+
+    /// Counts the boundaries up to `passed` as processed, as far as they have no work.
+    fn pass(&mut self, inner: &Inner, passed: Tick);
+
+    /// Processes `boundary`, which is the one that [`Drive::next_boundary`] named.
+    fn visit(&mut self, inner: &Arc<Inner>, boundary: Tick);
+
+    /// If rubbish exceeds its bound, removes some of it: whether there was reason to.
+    fn sweep(&mut self, inner: &Inner) -> bool;
+
+    /// Makes the counters public.
+    fn tell(&self, inner: &Inner);
+}
+
+/// The timer thread's own state.
+pub(crate) struct Engine<W> {
+    wheel: W,
+    /// One for each lane.
+    inlets: Box<[Inlet]>,
+    /// The lane that is served first, in turn.
+    first_lane: usize,
+    /// Entries that may still be moved to the wheel before the next boundary.
+    room: usize,
+    /// What is due at the boundary being visited; kept for its memory.
+    due: Vec<Entry>,
+    executor: Option<Executor>,
+    transferred: u64,
+    swept: u64,
+    /// How many had been transferred when the last step of a sweep was made.
+    swept_at: u64,
+    /// How many entries the wheel had when its bytes were last counted.
+    weighed: Cell<usize>,
+}
+
+impl<W: Wheel> Engine<W> {
+    pub(crate) fn new(wheel: W, executor: Option<Executor>, max_transfers: usize) -> Engine<W> {
+        Engine {
+            wheel,
+            inlets: Inlet::all(),
+            first_lane: 0,
+            room: max_transfers,
+            due: Vec::new(),
+            executor,
+            transferred: 0,
+            swept: 0,
+            swept_at: 0,
+            // Not weighed yet: even an empty wheel has a table.
+            weighed: Cell::new(usize::MAX),
+        }
+    }
+
+    fn is_queue_empty(&self, inner: &Inner) -> bool {
+        self.inlets
+            .iter()
+            .zip(&inner.lanes)
+            .all(|(inlet, lane)| inlet.is_empty(lane))
+    }
+
+    /// Moves entries from the queue to the wheel, as many as the coming boundary allows.
+    ///
+    /// The lanes share what is allowed: each gets its part first, and the next time another begins, so
+    /// that a lane which is always full cannot starve the others.
+    fn transfer(&mut self, inner: &Inner) {
+        let lanes = self.inlets.len();
+        let mut filer = ToWheel {
+            inner,
+            wheel: &mut self.wheel,
+        };
+        let mut room = self.room;
+        for part in [room.div_ceil(lanes), usize::MAX] {
+            let mut drained = true;
+            for lane in 0..lanes {
+                let lane = (self.first_lane + lane) % lanes;
+                if room > 0 {
+                    let quota = part.min(room);
+                    let inlet = &mut self.inlets[lane];
+                    room -= inlet.drain(&inner.lanes[lane], quota, &mut filer);
+                    drained &= inlet.is_drained();
+                }
+            }
+            if drained {
+                break;
+            }
+        }
+        self.first_lane = (self.first_lane + 1) % lanes;
+        self.transferred += (self.room - room) as u64;
+        self.room = room;
+    }
+
+    /// Fires what is due at `boundary`, until the timer is stopped.
+    fn fire(&mut self, inner: &Arc<Inner>, boundary: Tick, due: &[Entry]) {
+        let mut now = inner.clock.now();
+        for (place, &entry) in due.iter().enumerate() {
+            if let Some(ahead) = due.get(place + LOOKAHEAD) {
+                inner.prefetch(*ahead);
+            }
+            if inner.lifecycle.is_shutdown() {
+                // The scan of the slots finds the rest.
+                return;
+            }
+            match inner.slot(entry.slot()).claim(entry, boundary) {
+                Met::Dead | Met::Later(Tick::NEVER) => {}
+                Met::Later(tick) => self.wheel.insert(entry.at(tick)),
+                Met::Due(running, task) => {
+                    note_lateness(inner, entry, now);
+                    let kind = task.kind();
+                    match &self.executor {
+                        Some(executor) if kind != Kind::Future => {
+                            execute::hand_over(inner, executor, running, task);
+                            now = inner.clock.now();
+                        }
+                        _ => {
+                            let (again, after) = execute::run_here(inner, running, task, now);
+                            now = after;
+                            if let Some(again) = again {
+                                self.wheel.insert(again);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<W: Wheel> Drive for Engine<W> {
+    fn next_boundary(&self, inner: &Inner) -> Option<Tick> {
+        if self.is_queue_empty(inner) {
+            self.wheel.next_work()
+        } else {
+            Some(self.wheel.now().next())
+        }
+    }
+
+    fn plan(&self) -> Tick {
+        // Without room left, some lane may not have been looked at.
+        if self.room > 0 && self.inlets.iter().all(Inlet::is_drained) {
+            self.wheel.next_work().unwrap_or(Tick::NEVER)
+        } else {
+            self.wheel.now().next()
+        }
+    }
+
+    fn has_news(&mut self, inner: &Inner, plan: Tick) -> bool {
+        // Nothing that has come meanwhile can be due before the next boundary.
+        if plan == self.wheel.now().next() {
+            return false;
+        }
+        self.transfer(inner);
+        self.tell(inner);
+        self.plan() < plan
+    }
+
+    fn has_room(&self, plan: Tick) -> bool {
+        // If the plan goes beyond the next boundary, that may have passed by then.
+        self.room > 0 || plan > self.wheel.now().next()
+    }
+
+    fn collect(&mut self, inner: &Inner) {
+        self.transfer(inner);
+        self.tell(inner);
+    }
+
+    fn resume(&mut self, inner: &Inner, idle: Tick) {
+        let waiting: usize = inner.lanes.iter().map(Lane::len).sum();
+        let needed = (waiting / inner.max_transfers) as u64;
+        let since = inner.lanes.iter().filter_map(Lane::waiting_since).min();
+        let waited = since.map_or(0, |since| {
+            let since = since.saturating_sub(inner.lifecycle.started_at());
+            idle.0.saturating_sub(inner.scale.passed(since).0)
+        });
+        self.pass(inner, Tick(idle.0 - needed.min(waited)));
+    }
+
+    fn pass(&mut self, inner: &Inner, passed: Tick) {
+        let idle = self
+            .wheel
+            .next_work()
+            .map_or(passed, |work| passed.min(work.previous()));
+        if idle > self.wheel.now() {
+            self.wheel.advance(idle, &mut self.due, &mut Slots(inner));
+            debug_assert!(
+                self.due.is_empty(),
+                "a boundary without work had something due"
+            );
+            self.room = inner.max_transfers;
+        }
+    }
+
+    fn visit(&mut self, inner: &Arc<Inner>, boundary: Tick) {
+        // What the queue holds may be due at any boundary after the wheel's: if others lie between,
+        // the queue was empty when this one was chosen, and what has come since can wait for the next.
+        if boundary == self.wheel.now().next() {
+            self.transfer(inner);
+        }
+        let mut due = mem::take(&mut self.due);
+        self.wheel.advance(boundary, &mut due, &mut Slots(inner));
+        self.room = inner.max_transfers;
+        // From its first task on, a boundary counts as processed.
+        inner.processed.set(boundary.0);
+        self.tell(inner);
+        self.fire(inner, boundary, &due);
+        due.clear();
+        due.shrink_to(KEPT_DUE);
+        self.due = due;
+        // Periodic tasks were filed again.
+        self.tell(inner);
+    }
+
+    fn sweep(&mut self, inner: &Inner) -> bool {
+        let filed = self.wheel.len();
+        // Every live timeout has at most one live entry. The rest is dead.
+        if filed <= RUBBISH || filed as u64 <= 2 * inner.pending() + RUBBISH as u64 {
+            return false;
+        }
+        // Faster than entries come in, or it would never get anywhere.
+        let come_in = (self.transferred - self.swept_at) as usize;
+        self.swept_at = self.transferred;
+        let step = SWEEP_STEP.max(2 * come_in);
+        self.wheel.sweep(step, &mut Slots(inner));
+        self.swept += (filed - self.wheel.len()) as u64;
+        self.tell(inner);
+        true
+    }
+
+    fn tell(&self, inner: &Inner) {
+        let tally = &inner.worker_tally;
+        tally.tell_wheel(self.wheel.counters());
+        tally.transferred.set(self.transferred);
+        tally.swept.set(self.swept);
+        let taken: usize = self.inlets.iter().map(Inlet::len).sum();
+        tally.taken.set(taken as u64);
+        tally.filed.set(self.wheel.len() as u64);
+        // Counting them takes a walk through the buckets, so only when there is much to be told.
+        let len = self.wheel.len();
+        if len.abs_diff(self.weighed.get()) > len / 4 + 1000 {
+            self.weighed.set(len);
+            tally.wheel_bytes.set(self.wheel.bytes() as u64);
+        }
+    }
+}
+
+impl<W> Drop for Engine<W> {
+    fn drop(&mut self) {
+        let executor = self.executor.take();
+        contain("the drop of the executor", || drop(executor));
+    }
+}
+
+fn note_lateness(inner: &Inner, entry: Entry, now: u64) {
+    let slot = inner.slot(entry.slot());
+    let deadline = inner.deadline_of(slot, slot.word().due());
+    let deadline = deadline.saturating_add(inner.lifecycle.started_at());
+    inner.lateness.record(now.saturating_sub(deadline));
+}
+
+/// The slots know which entries are dead.
+struct Slots<'a>(&'a Inner);
+
+impl Judge for Slots<'_> {
+    #[inline]
+    fn prefetch(&self, entry: Entry) {
+        self.0.prefetch(entry);
+    }
+
+    #[inline]
+    fn is_dead(&mut self, entry: Entry) -> bool {
+        Surroundings::is_dead(self.0, entry)
+    }
+}
+
+/// Files entries in a wheel, unless they are dead.
+struct ToWheel<'a, W> {
+    inner: &'a Inner,
+    wheel: &'a mut W,
+}
+
+impl<W: Wheel> Filer for ToWheel<'_, W> {
+    #[inline]
+    fn prefetch(&self, entry: Entry) {
+        self.inner.prefetch(entry);
+    }
+
+    #[inline]
+    fn file(&mut self, entry: Entry) -> Filed {
+        match self.inner.slot(entry.slot()).standing(entry) {
+            // A timeout that was moved out of time has no entry.
+            None | Some(Tick::NEVER) => Filed::Dropped,
+            Some(due) => {
+                self.wheel.insert(entry.at(due));
+                Filed::InWheel
+            }
+        }
+    }
+}
+
+/// The deadline of a run that comes `period` after `last`, the first whose boundary is after
+/// `passed`: what was missed in between is skipped, and the phase is kept.
+pub(crate) fn next_at_fixed_rate(last: u64, period: u64, passed_moment: u64) -> u64 {
+    if period == 0 {
+        return last.max(passed_moment).saturating_add(1);
+    }
+    let missed = passed_moment.saturating_sub(last) / period;
+    match period.checked_mul(missed + 1) {
+        Some(ahead) => last.saturating_add(ahead),
+        None => FOREVER,
+    }
+}
+
+#[cfg(test)]
+mod tests;

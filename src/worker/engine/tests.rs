@@ -1,0 +1,180 @@
+//! The steps of an engine, taken one by one: what a boundary has room for, and what is caught up with.
+//!
+//! The timer is on a manual clock, but the test has taken its engine: the clock moves time, and nothing
+//! happens unless the test does it.
+
+use super::Drive;
+use crate::shared::Inner;
+use crate::time::tick::Tick;
+use crate::{HashedWheelTimer, ManualClock};
+use std::sync::Arc;
+use std::time::Duration;
+
+const TICK: Duration = Duration::from_millis(10);
+const FAR: Duration = Duration::from_secs(3600);
+
+struct Bench {
+    clock: ManualClock,
+    timer: HashedWheelTimer,
+    inner: Arc<Inner>,
+    engine: Box<dyn Drive>,
+}
+
+impl Bench {
+    fn new(max_transfers: usize) -> Bench {
+        let clock = ManualClock::new();
+        let timer = HashedWheelTimer::builder()
+            .tick_duration(TICK)
+            .max_transfers_per_tick(max_transfers)
+            .clock(&clock)
+            .build()
+            .unwrap();
+        timer.start().unwrap();
+        let inner = Arc::clone(timer.handle().inner());
+        let engine = inner.engine.lock().take().unwrap();
+        Bench {
+            clock,
+            timer,
+            inner,
+            engine,
+        }
+    }
+
+    fn push(&self, count: usize, delay: Duration) {
+        for _ in 0..count {
+            self.timer.new_timeout(|_| {}, delay).unwrap();
+        }
+    }
+
+    fn collect(&mut self) -> u64 {
+        self.engine.collect(&self.inner);
+        self.timer.stats().transferred
+    }
+
+    /// Visits a boundary; how many have been moved and how many have fired after it.
+    fn visit(&mut self, boundary: u64) -> (u64, u64) {
+        self.engine.visit(&self.inner, Tick(boundary));
+        let stats = self.timer.stats();
+        (stats.transferred, stats.expired)
+    }
+
+    fn next_boundary(&self) -> Option<u64> {
+        let next = self.engine.next_boundary(&self.inner);
+        next.map(|boundary| boundary.0)
+    }
+}
+
+impl Drop for Bench {
+    /// The engine goes back, or nobody could stop the timer.
+    fn drop(&mut self) {
+        let spare = HashedWheelTimer::builder().clock(&self.clock).build();
+        let spare = spare.unwrap();
+        let unused = spare.handle().inner().engine.lock().take().unwrap();
+        let engine = std::mem::replace(&mut self.engine, unused);
+        *self.inner.engine.lock() = Some(engine);
+    }
+}
+
+#[test]
+fn what_is_moved_early_is_charged_to_the_coming_boundary() {
+    let mut bench = Bench::new(10);
+    bench.push(35, Duration::ZERO);
+    assert_eq!(bench.collect(), 10);
+    assert_eq!(bench.collect(), 10, "there is no more room");
+    assert_eq!(bench.visit(1), (10, 10), "nor at the boundary itself");
+    assert_eq!(bench.visit(2), (20, 20));
+    assert_eq!(bench.collect(), 30);
+    assert_eq!(bench.visit(3), (30, 30));
+    assert_eq!(bench.visit(4), (35, 35));
+}
+
+#[test]
+fn a_worker_without_room_does_not_sleep_beyond_the_next_boundary() {
+    let mut bench = Bench::new(1);
+    bench.push(1, FAR);
+    assert_eq!(bench.collect(), 1);
+    // It may have overlooked this one, which is due soon.
+    bench.push(1, TICK);
+    assert_eq!(bench.collect(), 1);
+    assert_eq!(bench.engine.plan(), Tick(1));
+    assert!(!bench.engine.has_room(Tick(1)), "crowds need not wake it");
+    assert_eq!(bench.visit(1), (1, 0));
+    assert_eq!(bench.visit(2), (2, 1));
+    assert_eq!(bench.engine.plan(), Tick(360_000));
+}
+
+#[test]
+fn the_last_look_before_a_sleep_finds_what_has_come() {
+    let mut bench = Bench::new(100);
+    bench.push(1, FAR);
+    bench.collect();
+    let plan = bench.engine.plan();
+    assert!(!bench.engine.has_news(&bench.inner, plan));
+    bench.push(1, FAR + TICK);
+    assert!(
+        !bench.engine.has_news(&bench.inner, plan),
+        "later than the plan"
+    );
+    bench.push(1, 5 * TICK);
+    assert!(bench.engine.has_news(&bench.inner, plan));
+    assert_eq!(bench.engine.plan(), Tick(5));
+}
+
+#[test]
+fn after_a_sleep_boundaries_without_work_count_as_processed() {
+    let mut bench = Bench::new(10);
+    bench.clock.advance(100 * TICK);
+    // Too few to have been waiting for long: they came just now.
+    bench.push(35, Duration::ZERO);
+    bench.engine.resume(&bench.inner, Tick(100));
+    assert_eq!(bench.next_boundary(), Some(101));
+    assert_eq!(bench.collect(), 10);
+    assert_eq!(bench.visit(101), (10, 10));
+    assert_eq!(bench.visit(102), (20, 20));
+}
+
+#[test]
+fn after_a_sleep_a_backlog_gets_the_room_of_the_boundaries_it_waited_through() {
+    const BACKLOG: usize = 20_000;
+    let mut bench = Bench::new(3_000);
+    bench.push(BACKLOG, FAR);
+    bench.clock.advance(100 * TICK);
+    bench.engine.resume(&bench.inner, Tick(99));
+    // It needs six boundaries beside the one that comes: 7 × 3 000 ≥ 20 000.
+    assert_eq!(bench.next_boundary(), Some(94));
+    for boundary in 94..=99 {
+        let moved = (boundary - 93) * 3_000;
+        assert_eq!(bench.visit(boundary), (moved, 0), "one room each");
+    }
+    assert_eq!(bench.visit(100), (BACKLOG as u64, 0));
+    assert_eq!(bench.next_boundary(), Some(360_000));
+}
+
+#[test]
+fn a_backlog_that_has_not_waited_long_is_not_given_more_than_it_missed() {
+    let mut bench = Bench::new(1_000);
+    bench.clock.advance(98 * TICK);
+    bench.push(20_000, FAR);
+    bench.clock.advance(2 * TICK);
+    bench.engine.resume(&bench.inner, Tick(99));
+    assert_eq!(bench.next_boundary(), Some(99), "since 98");
+}
+
+#[test]
+fn a_sweep_keeps_pace_with_what_comes_in_at_every_boundary() {
+    let mut bench = Bench::new(usize::MAX);
+    for boundary in 1..=30 {
+        let held: Vec<_> = (0..20_000)
+            .map(|_| bench.timer.new_timeout(|_| {}, FAR).unwrap())
+            .collect();
+        bench.visit(boundary);
+        for timeout in &held {
+            assert!(timeout.cancel());
+        }
+        drop(held);
+        // One step after each boundary is all that a worker has time for that is always behind.
+        bench.engine.sweep(&bench.inner);
+        let filed = bench.timer.stats().filed;
+        assert!(filed <= 4 * 20_000, "{filed} filed after {boundary} rounds");
+    }
+}
