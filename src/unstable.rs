@@ -100,7 +100,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        launch::drop_owner(self.0.inner());
+        launch::drop_owner(self.0.shared());
     }
 }
 
@@ -112,8 +112,8 @@ pub fn timer_on(
     settings: HashedWheelTimerBuilder,
     wheel: impl Wheel,
 ) -> Result<Owner, ConfigError> {
-    let inner = settings.build_over(Foreign(wheel))?;
-    Ok(Owner(TimerHandle::new(inner)))
+    let shared = settings.build_over(Foreign(wheel))?;
+    Ok(Owner(TimerHandle::new(shared)))
 }
 
 /// A wheel from outside as one of the crate's own.

@@ -3,7 +3,7 @@
 use crate::api::timer::{HashedWheelTimer, HierarchicalWheelTimer};
 use crate::error::ConfigError;
 use crate::shared::launch::Factory;
-use crate::shared::{Inner, Settings};
+use crate::shared::{Settings, Shared};
 use crate::slots::stored_task::Job;
 use crate::sync::thread::JoinHandle;
 use crate::time::clock::{Clock, Scale, nanos};
@@ -150,7 +150,7 @@ impl HashedWheelTimerBuilder {
         let slots = slots.next_power_of_two();
         let scale = self.common.check(self.tick_duration, slots)?;
         let max_transfers = self.common.max_transfers;
-        Ok(HashedWheelTimer::from_inner(self.common.build(
+        Ok(HashedWheelTimer::from_shared(self.common.build(
             "hashed-wheel-timer",
             scale,
             |executor| {
@@ -227,7 +227,7 @@ impl HierarchicalWheelTimerBuilder {
         }
         let scale = self.common.check(self.tick_duration, wheel_size)?;
         let max_transfers = self.common.max_transfers;
-        Ok(HierarchicalWheelTimer::from_inner(self.common.build(
+        Ok(HierarchicalWheelTimer::from_shared(self.common.build(
             "hierarchical-wheel-timer",
             scale,
             |executor| {
@@ -247,7 +247,7 @@ impl HashedWheelTimerBuilder {
     pub(crate) fn build_over(
         self,
         wheel: impl crate::wheel::Wheel + 'static,
-    ) -> Result<Arc<Inner>, ConfigError> {
+    ) -> Result<Arc<Shared>, ConfigError> {
         let scale = self.common.check(self.tick_duration, 1)?;
         let max_transfers = self.common.max_transfers;
         Ok(self.common.build("unstable-timer", scale, |executor| {
@@ -457,7 +457,7 @@ impl Common {
         name: &'static str,
         scale: Scale,
         engine: impl FnOnce(Option<Executor>) -> Box<dyn Drive>,
-    ) -> Arc<Inner> {
+    ) -> Arc<Shared> {
         let settings = Settings {
             name,
             scale,
@@ -467,9 +467,9 @@ impl Common {
             factory: self.factory,
             thread_name: self.thread_name,
         };
-        let inner = Inner::new(settings, engine(self.executor));
+        let shared = Shared::new(settings, engine(self.executor));
         instance_begun();
-        inner
+        shared
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::api::future::Sleep;
 use crate::api::timer::TimerHandle;
-use crate::shared::Inner;
+use crate::shared::Shared;
 use crate::time::clock::{Clock, nanos};
 use ::hyper::rt;
 use std::pin::Pin;
@@ -43,19 +43,19 @@ impl rt::Timer for TimerHandle {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        let moment = moment_of(&self.inner().clock, deadline);
-        Box::pin(HyperSleep(Sleep::until(self.inner(), moment)))
+        let moment = moment_of(&self.shared().clock, deadline);
+        Box::pin(HyperSleep(Sleep::until(self.shared(), moment)))
     }
 
     fn now(&self) -> Instant {
-        now(&self.inner().clock)
+        now(&self.shared().clock)
     }
 
     /// In place, if `sleep` is of this timer; otherwise it is replaced.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
-            Some(mut own) if own.is_of(self.inner()) => {
-                let moment = moment_of(&self.inner().clock, new_deadline);
+            Some(mut own) if own.is_of(self.shared()) => {
+                let moment = moment_of(&self.shared().clock, new_deadline);
                 own.0.reset_to(moment);
             }
             _ => *sleep = rt::Timer::sleep_until(self, new_deadline),
@@ -67,8 +67,8 @@ impl rt::Timer for TimerHandle {
 struct HyperSleep(Sleep);
 
 impl HyperSleep {
-    fn is_of(&self, timer: &Arc<Inner>) -> bool {
-        Arc::ptr_eq(self.0.inner(), timer)
+    fn is_of(&self, timer: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(self.0.shared(), timer)
     }
 }
 

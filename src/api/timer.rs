@@ -7,7 +7,7 @@ use crate::metrics::stats::Stats;
 use crate::shared::launch;
 use crate::shared::lifecycle::TimerState;
 use crate::shared::timeout::Timeout;
-use crate::shared::{Inner, When};
+use crate::shared::{Shared, When};
 use crate::slots::stored_task::{Period, StoredTask};
 use std::fmt;
 use std::future::IntoFuture;
@@ -32,7 +32,7 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct HashedWheelTimer {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
 }
 
 /// A timer on a hierarchy of wheels: the owner. Dropping it stops the timer.
@@ -52,7 +52,7 @@ pub struct HashedWheelTimer {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct HierarchicalWheelTimer {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
 }
 
 /// A handle on a timer of either kind, cheap to clone.
@@ -79,23 +79,23 @@ pub struct HierarchicalWheelTimer {
 /// ```
 #[derive(Clone)]
 pub struct TimerHandle {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
 }
 
 impl TimerHandle {
-    pub(crate) fn new(inner: Arc<Inner>) -> TimerHandle {
-        TimerHandle { inner }
+    pub(crate) fn new(shared: Arc<Shared>) -> TimerHandle {
+        TimerHandle { shared }
     }
 
     #[cfg(any(test, feature = "hyper", feature = "unstable-wheels"))]
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.inner
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 }
 
 impl HashedWheelTimer {
-    pub(crate) fn from_inner(inner: Arc<Inner>) -> Self {
-        HashedWheelTimer { inner }
+    pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
+        HashedWheelTimer { shared }
     }
 
     /// A timer that looks at its timeouts every `tick_duration`, on a wheel of `ticks_per_wheel`
@@ -146,8 +146,8 @@ impl Default for HashedWheelTimer {
 }
 
 impl HierarchicalWheelTimer {
-    pub(crate) fn from_inner(inner: Arc<Inner>) -> Self {
-        HierarchicalWheelTimer { inner }
+    pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
+        HierarchicalWheelTimer { shared }
     }
 
     /// A timer that looks at its timeouts every `tick_duration`, on levels of `wheel_size` buckets. It
@@ -238,7 +238,7 @@ macro_rules! timer_methods {
             where
                 F: FnOnce(&Timeout) + Send + 'static,
             {
-                self.inner.schedule(StoredTask::once(task), When::After(delay)).map_err(
+                self.shared.schedule(StoredTask::once(task), When::After(delay)).map_err(
                     // SAFETY: the task comes back as it was stored, two lines above.
                     |(task, reason)| Rejected { task: unsafe { task.into_once() }, reason },
                 )
@@ -282,7 +282,7 @@ macro_rules! timer_methods {
             where
                 F: FnMut(&Timeout) + Send + 'static,
             {
-                self.inner
+                self.shared
                     .schedule(StoredTask::periodic(task, period), When::After(initial_delay))
                     .map_err(|(task, reason)| Rejected {
                         // SAFETY: the task comes back as it was stored, three lines above.
@@ -310,7 +310,7 @@ macro_rules! timer_methods {
             /// [`StartError`] if it has been stopped, or if its thread could not be started; in that case
             /// the next call tries again.
             pub fn start(&self) -> Result<(), StartError> {
-                launch::start(&self.inner)
+                launch::start(&self.shared)
             }
 
             /// Stops the timer for good, waits for its thread, and returns every timeout that was
@@ -339,7 +339,7 @@ macro_rules! timer_methods {
             /// [`StopError`] when called by a task on the timer thread, which it would have to wait for, or by
             /// the thread factory. Nothing has changed then.
             pub fn stop(&self) -> Result<Vec<Timeout>, StopError> {
-                launch::stop(&self.inner)
+                launch::stop(&self.shared)
             }
 
             /// Where the timer is in its life.
@@ -353,7 +353,7 @@ macro_rules! timer_methods {
             /// # Ok::<(), StopError>(())
             /// ```
             pub fn state(&self) -> TimerState {
-                self.inner.lifecycle.state()
+                self.shared.lifecycle.state()
             }
 
             /// How many timeouts are scheduled and have neither fired nor been cancelled.
@@ -371,7 +371,7 @@ macro_rules! timer_methods {
             /// # Ok::<(), Box<dyn std::error::Error>>(())
             /// ```
             pub fn pending_timeouts(&self) -> usize {
-                self.inner.pending_timeouts()
+                self.shared.pending_timeouts()
             }
 
             /// What the timer has done so far, and what it holds.
@@ -395,7 +395,7 @@ macro_rules! timer_methods {
             /// # Ok::<(), Box<dyn std::error::Error>>(())
             /// ```
             pub fn stats(&self) -> Stats {
-                self.inner.stats()
+                self.shared.stats()
             }
 
             /// A handle on this timer.
@@ -411,7 +411,7 @@ macro_rules! timer_methods {
             /// ```
             #[must_use]
             pub fn handle(&self) -> TimerHandle {
-                TimerHandle { inner: Arc::clone(&self.inner) }
+                TimerHandle { shared: Arc::clone(&self.shared) }
             }
 
             /// A future that is ready `delay` after this call, or with an error when the timer has
@@ -435,7 +435,7 @@ macro_rules! timer_methods {
             /// # Ok::<(), ConfigError>(())
             /// ```
             pub fn sleep(&self, delay: Duration) -> Sleep {
-                Sleep::new(&self.inner, delay)
+                Sleep::new(&self.shared, delay)
             }
 
             /// `future`, given until `delay` after this call. If it is ready when first polled, no
@@ -487,7 +487,7 @@ macro_rules! timer_methods {
             /// # drop(report);
             /// ```
             pub fn interval(&self, period: Duration) -> Interval {
-                Interval::new(&self.inner, period)
+                Interval::new(&self.shared, period)
             }
         }
 
@@ -495,7 +495,7 @@ macro_rules! timer_methods {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($timer))
                     .field("state", &self.state())
-                    .field("tick", &Duration::from_nanos(self.inner.scale.tick()))
+                    .field("tick", &Duration::from_nanos(self.shared.scale.tick()))
                     .field("pending", &self.pending_timeouts())
                     .finish_non_exhaustive()
             }
@@ -517,13 +517,13 @@ timer_methods!(
 
 impl Drop for HashedWheelTimer {
     fn drop(&mut self) {
-        launch::drop_owner(&self.inner);
+        launch::drop_owner(&self.shared);
     }
 }
 
 impl Drop for HierarchicalWheelTimer {
     fn drop(&mut self) {
-        launch::drop_owner(&self.inner);
+        launch::drop_owner(&self.shared);
     }
 }
 

@@ -55,7 +55,7 @@ fn an_executors_rearm_touches_nothing_after_the_word_is_given_up() {
             ..
         } = Fixture::new();
         let handle = timer.handle();
-        let memory = Arc::downgrade(handle.inner());
+        let memory = Arc::downgrade(handle.shared());
         let runner = thread::spawn(move || {
             job();
             thread::current().id()

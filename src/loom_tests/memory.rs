@@ -10,7 +10,7 @@ use loom::thread;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A timer's memory, with one slot. It follows `Timeout::drop`, `Inner::free` and `parked` step by
+/// A timer's memory, with one slot. It follows `Timeout::drop`, `Shared::free` and `parked` step by
 /// step, because a model cannot see what is wrong with memory that is really gone: here it only
 /// counts as gone, and whoever touches it after or without the freeing thread's knowledge is caught.
 struct Memory {
@@ -125,7 +125,7 @@ fn the_memory_of_a_real_timer_goes_with_its_owner_or_its_last_handle() {
         let clock = ManualClock::new();
         let timer = builder().clock(&clock).build().unwrap();
         let timeout = timer.new_timeout(|_| (), Duration::MAX).unwrap();
-        let memory = Arc::downgrade(timer.handle().inner());
+        let memory = Arc::downgrade(timer.handle().shared());
         let user = thread::spawn(move || {
             timeout.cancel();
             drop(timeout);

@@ -34,7 +34,7 @@ impl Timer {
         Arc::new(timer)
     }
 
-    /// As `Inner::submit`.
+    /// As `Shared::submit`.
     fn submit(&self, due: u64) -> Pushed {
         let pushed = self.queue.push(Entry::new(Tick(due), 1, 0, 0));
         let crowded = pushed == Pushed::Crowded;

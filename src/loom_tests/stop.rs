@@ -17,7 +17,7 @@ fn schedule_and_stop(timer: &HashedWheelTimer, delay: Duration) -> &'static str 
             Err(rejected) => {
                 assert!(matches!(rejected.reason, RejectReason::Stopped));
                 // At the door, before it had a slot; or taken back from its slot.
-                Some((rejected, timer.inner().slab.used() == 0))
+                Some((rejected, timer.shared().slab.used() == 0))
             }
         }
     });
@@ -58,7 +58,7 @@ fn a_new_timeout_racing_with_stop_is_returned_or_rejected_never_both() {
     );
 }
 
-/// It has no entry: the fence in `Inner::submit` stands in for the push.
+/// It has no entry: the fence in `Shared::submit` stands in for the push.
 #[test]
 fn a_new_timeout_without_end_racing_with_stop_is_returned_or_rejected_never_both() {
     explore(["rejected at the door", "taken back", "returned"], || {

@@ -31,7 +31,7 @@ use crate::api::builder;
 use crate::catch_panic::{contain, log_contained};
 use crate::error::{StartError, StopError};
 use crate::queue::pending::Lane;
-use crate::shared::Inner;
+use crate::shared::Shared;
 use crate::shared::lifecycle::{Closed, Entered};
 use crate::shared::reentrancy::{self, Activity};
 use crate::shared::timeout::Timeout;
@@ -65,36 +65,36 @@ impl Launcher {
 
 /// Starts the timer, unless it is started.
 #[cold]
-pub(crate) fn start(inner: &Arc<Inner>) -> Result<(), StartError> {
-    if inner.lifecycle.is_started() {
+pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), StartError> {
+    if shared.lifecycle.is_started() {
         return Ok(());
     }
-    if reentrancy::is_starting(inner.id) {
+    if reentrancy::is_starting(shared.id) {
         let message = "the thread factory called the timer that it was starting";
         return Err(StartError::Spawn(io::Error::other(message)));
     }
-    match inner.lifecycle.enter_start() {
+    match shared.lifecycle.enter_start() {
         Entered::Started => Ok(()),
         Entered::Stopped => Err(StartError::Stopped),
         Entered::Starting => {
-            let started = if let Some(clock) = inner.clock.manual() {
-                start_on_manual_clock(inner, clock);
+            let started = if let Some(clock) = shared.clock.manual() {
+                start_on_manual_clock(shared, clock);
                 Ok(())
             } else {
-                launch(inner)
+                launch(shared)
             };
-            if inner.orphaned.load(Ordering::Acquire) {
-                end_detached(inner);
+            if shared.orphaned.load(Ordering::Acquire) {
+                end_detached(shared);
             }
             started
         }
     }
 }
 
-fn start_on_manual_clock(inner: &Arc<Inner>, clock: &ManualClock) {
-    clock.register(inner);
-    inner.lifecycle.started(inner.clock.now());
-    inner.lifecycle.set_launched();
+fn start_on_manual_clock(shared: &Arc<Shared>, clock: &ManualClock) {
+    clock.register(shared);
+    shared.lifecycle.started(shared.clock.now());
+    shared.lifecycle.set_launched();
 }
 
 /// One try to start the thread, as its two sides see it.
@@ -143,7 +143,7 @@ impl Attempt {
 
 /// Gives STARTING up again, if the factory fails or panics.
 struct Launch<'a> {
-    inner: &'a Inner,
+    shared: &'a Shared,
     attempt: &'a Attempt,
 }
 
@@ -151,20 +151,20 @@ impl Drop for Launch<'_> {
     fn drop(&mut self) {
         self.attempt.decide(Outcome::Failed);
         if self.attempt.wait() == Outcome::Failed {
-            self.inner.lifecycle.start_failed();
+            self.shared.lifecycle.start_failed();
         } else {
-            self.inner.lifecycle.set_launched();
+            self.shared.lifecycle.set_launched();
         }
     }
 }
 
-fn launch(inner: &Arc<Inner>) -> Result<(), StartError> {
+fn launch(shared: &Arc<Shared>) -> Result<(), StartError> {
     let attempt = Arc::new(Attempt::default());
     let launch = Launch {
-        inner,
+        shared,
         attempt: &attempt,
     };
-    let factory = inner
+    let factory = shared
         .launcher
         .lock()
         .as_ref()
@@ -173,11 +173,11 @@ fn launch(inner: &Arc<Inner>) -> Result<(), StartError> {
         return Err(StartError::Stopped);
     };
     let first = First {
-        inner: Arc::clone(inner),
+        shared: Arc::clone(shared),
         attempt: Arc::clone(&attempt),
     };
     let made = {
-        let _starting = inner.enter(Activity::Starting);
+        let _starting = shared.enter(Activity::Starting);
         factory(Box::new(move || first.run()))
     };
     if made.is_err() {
@@ -185,8 +185,8 @@ fn launch(inner: &Arc<Inner>) -> Result<(), StartError> {
         attempt.decide(Outcome::Failed);
     }
     if attempt.wait() == Outcome::Running {
-        *inner.thread.lock() = made.ok();
-        let_go(inner);
+        *shared.thread.lock() = made.ok();
+        let_go(shared);
         return Ok(());
     }
     drop(launch);
@@ -197,7 +197,7 @@ fn launch(inner: &Arc<Inner>) -> Result<(), StartError> {
 
 /// The job of the timer thread.
 struct First {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
     attempt: Arc<Attempt>,
 }
 
@@ -206,22 +206,22 @@ impl First {
         if self.attempt.decide(Outcome::Begun) != Outcome::Begun {
             return;
         }
-        let inner = &self.inner;
-        let _driving = inner.enter(Activity::Driving);
-        let engine = inner.engine.lock().take();
+        let shared = &self.shared;
+        let _driving = shared.enter(Activity::Driving);
+        let engine = shared.engine.lock().take();
         let Some(mut engine) = engine else {
             self.attempt.advance(Outcome::Begun, Outcome::Failed);
             return;
         };
-        inner.sleep.adopt();
-        inner.lifecycle.started(inner.clock.now());
+        shared.sleep.adopt();
+        shared.lifecycle.started(shared.clock.now());
         self.attempt.advance(Outcome::Begun, Outcome::Running);
-        if contain("the timer thread", || worker::work(inner, &mut *engine)) {
+        if contain("the timer thread", || worker::work(shared, &mut *engine)) {
             // What foreign code does is contained where it is called: this is a defect of ours. Nobody
             // shall wait for a timer that is dead.
-            inner.lifecycle.close(true);
+            shared.lifecycle.close(true);
         }
-        finish(inner, engine);
+        finish(shared, engine);
     }
 }
 
@@ -232,80 +232,80 @@ impl Drop for First {
 }
 
 /// Stops the timer and returns what was pending.
-pub(crate) fn stop(inner: &Arc<Inner>) -> Result<Vec<Timeout>, StopError> {
-    if inner.is_driven_here() || reentrancy::is_starting(inner.id) {
+pub(crate) fn stop(shared: &Arc<Shared>) -> Result<Vec<Timeout>, StopError> {
+    if shared.is_driven_here() || reentrancy::is_starting(shared.id) {
         return Err(StopError::FromTimerThread);
     }
-    match inner.lifecycle.close(false) {
+    match shared.lifecycle.close(false) {
         Closed::BeforeStart => {
-            end_before_start(inner);
+            end_before_start(shared);
             Ok(Vec::new())
         }
         Closed::Running => {
             builder::instance_ended();
-            end_running(inner);
-            inner.lifecycle.wait_done();
-            join(inner);
-            Ok(mem::take(&mut *inner.leftovers.lock()))
+            end_running(shared);
+            shared.lifecycle.wait_done();
+            join(shared);
+            Ok(mem::take(&mut *shared.leftovers.lock()))
         }
         Closed::Already => {
-            inner.lifecycle.wait_done();
+            shared.lifecycle.wait_done();
             Ok(Vec::new())
         }
     }
 }
 
 /// What the owner's drop does.
-pub(crate) fn drop_owner(inner: &Arc<Inner>) {
-    if reentrancy::is_starting(inner.id) {
+pub(crate) fn drop_owner(shared: &Arc<Shared>) {
+    if reentrancy::is_starting(shared.id) {
         // Dropped by its own thread factory: whoever called that ends it.
-        inner.orphaned.store(true, Ordering::Release);
+        shared.orphaned.store(true, Ordering::Release);
     } else if reentrancy::is_in_task() {
-        end_detached(inner);
-    } else if let Ok(left) = stop(inner) {
-        drop_leftovers(inner, left);
+        end_detached(shared);
+    } else if let Ok(left) = stop(shared) {
+        drop_leftovers(shared, left);
     }
-    inner.leave();
+    shared.leave();
 }
 
 /// Ends the timer without waiting, which might be waiting for this very thread: whoever runs the engine
 /// drops what is left.
-fn end_detached(inner: &Arc<Inner>) {
-    match inner.lifecycle.close(true) {
-        Closed::BeforeStart => end_before_start(inner),
+fn end_detached(shared: &Arc<Shared>) {
+    match shared.lifecycle.close(true) {
+        Closed::BeforeStart => end_before_start(shared),
         Closed::Running => {
             builder::instance_ended();
-            end_running(inner);
+            end_running(shared);
         }
         Closed::Already => {}
     }
 }
 
-fn end_before_start(inner: &Arc<Inner>) {
+fn end_before_start(shared: &Arc<Shared>) {
     builder::instance_ended();
-    let engine = inner.engine.lock().take();
+    let engine = shared.engine.lock().take();
     if let Some(engine) = engine {
-        finish(inner, engine);
+        finish(shared, engine);
     }
 }
 
 /// Sees to it that somebody ends a timer that has just been shut down: the worker, or on a manual
 /// clock whoever drives it, or else this thread.
-fn end_running(inner: &Arc<Inner>) {
-    if inner.clock.manual().is_none() {
-        return inner.sleep.unpark();
+fn end_running(shared: &Arc<Shared>) {
+    if shared.clock.manual().is_none() {
+        return shared.sleep.unpark();
     }
-    let engine = inner.engine.lock().take();
+    let engine = shared.engine.lock().take();
     if let Some(engine) = engine {
-        let _driving = inner.enter(Activity::Driving);
-        finish(inner, engine);
+        let _driving = shared.enter(Activity::Driving);
+        finish(shared, engine);
     }
 }
 
 /// Waits for the thread to be gone, if this is not it.
-fn join(inner: &Inner) {
-    inner.lifecycle.wait_launched();
-    let thread = inner.thread.lock().take();
+fn join(shared: &Shared) {
+    shared.lifecycle.wait_launched();
+    let thread = shared.thread.lock().take();
     if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
         // An error is a panic that the thread factory's own code has let out.
         let _ = thread.join();
@@ -315,59 +315,59 @@ fn join(inner: &Inner) {
 /// Lets the thread go that nobody will join, as its owner was dropped by a task. Otherwise its stack would be
 /// kept as long as any handle on the timer is. Called when the thread is known, and when it ends: whichever
 /// comes last.
-fn let_go(inner: &Inner) {
-    if inner.lifecycle.is_detached() {
-        let thread = inner.thread.lock().take();
+fn let_go(shared: &Shared) {
+    if shared.lifecycle.is_detached() {
+        let thread = shared.thread.lock().take();
         drop(thread);
     }
 }
 
 /// The end of a timer, on the thread that ran its engine last: see the module's head.
-pub(crate) fn finish(inner: &Arc<Inner>, engine: Box<dyn Drive>) {
-    inner.lifecycle.set_stopped_at(inner.clock.now());
-    let (futures, left) = scan(inner);
+pub(crate) fn finish(shared: &Arc<Shared>, engine: Box<dyn Drive>) {
+    shared.lifecycle.set_stopped_at(shared.clock.now());
+    let (futures, left) = scan(shared);
     futures.iter().for_each(Timeout::wake_future);
     drop(futures);
-    inner.lanes.iter().for_each(Lane::clear);
-    if inner.lifecycle.is_detached() {
-        drop_leftovers(inner, left);
+    shared.lanes.iter().for_each(Lane::clear);
+    if shared.lifecycle.is_detached() {
+        drop_leftovers(shared, left);
     } else {
-        *inner.leftovers.lock() = left;
+        *shared.leftovers.lock() = left;
     }
-    let_go(inner);
-    inner.leave();
-    inner.lifecycle.set_done();
+    let_go(shared);
+    shared.leave();
+    shared.lifecycle.set_done();
     // Last, what may wait in its drop for jobs that wait for this: the executor and the factory.
     drop(engine);
-    let launcher = inner.launcher.lock().take();
+    let launcher = shared.launcher.lock().take();
     contain("the drop of the thread factory", || drop(launcher));
 }
 
 /// Claims all that is pending; futures apart from the rest.
-fn scan(inner: &Arc<Inner>) -> (Vec<Timeout>, Vec<Timeout>) {
+fn scan(shared: &Arc<Shared>) -> (Vec<Timeout>, Vec<Timeout>) {
     // The lanes' tails are read, which orders this scan after the pushes that it must not miss.
-    for lane in &inner.lanes {
+    for lane in &shared.lanes {
         lane.is_empty();
     }
     fence(Ordering::SeqCst);
-    let returned = inner
+    let returned = shared
         .slab
         .iter()
         .filter(|(_, slot)| slot.stop() == StopOutcome::Returned);
     let (futures, left): (Vec<_>, Vec<_>) = returned
         .map(|(number, _)| {
-            inner.tally.unprocessed.add(1);
-            inner.release_one();
-            Timeout::of_returned(inner, number)
+            shared.tally.unprocessed.add(1);
+            shared.release_one();
+            Timeout::of_returned(shared, number)
         })
         .partition(Timeout::is_future);
     (futures, left)
 }
 
 /// Drops timeouts that nobody asked for, and says how many there were.
-fn drop_leftovers(inner: &Inner, left: Vec<Timeout>) {
+fn drop_leftovers(shared: &Shared, left: Vec<Timeout>) {
     if !left.is_empty() {
-        let (name, count) = (inner.name, left.len());
+        let (name, count) = (shared.name, left.len());
         log_contained(
             log::Level::Warn,
             format_args!("{name} was dropped with {count} pending timeouts; they will not run"),

@@ -46,7 +46,7 @@ pub(crate) struct Settings {
     pub(crate) thread_name: Option<String>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct Shared {
     // Read by every call and hardly ever written.
     /// Never used twice in a process.
     pub(crate) id: u64,
@@ -96,12 +96,12 @@ pub(crate) enum When {
     At(u64),
 }
 
-impl Inner {
-    pub(crate) fn new(settings: Settings, engine: Box<dyn Drive>) -> Arc<Inner> {
+impl Shared {
+    pub(crate) fn new(settings: Settings, engine: Box<dyn Drive>) -> Arc<Shared> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         // Relaxed: any distinct number will do.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let inner = Arc::new(Inner {
+        let shared = Arc::new(Shared {
             id,
             name: settings.name,
             scale: settings.scale,
@@ -130,10 +130,10 @@ impl Inner {
             orphaned: AtomicBool::new(false),
             keepers: AtomicU8::new(2),
         });
-        if let Some(engine) = &*inner.engine.lock() {
-            engine.tell(&inner);
+        if let Some(engine) = &*shared.engine.lock() {
+            engine.tell(&shared);
         }
-        inner
+        shared
     }
 
     // ── scheduling ────────────────────────────────────────────────────────────────────────────
@@ -213,7 +213,7 @@ impl Inner {
             })
     }
 
-    /// The counterpart of [`Inner::admit_one`], when a timeout is over.
+    /// The counterpart of [`Shared::admit_one`], when a timeout is over.
     #[inline]
     pub(crate) fn release_one(&self) {
         if self.max_pending != usize::MAX {
@@ -376,7 +376,7 @@ impl Inner {
     }
 }
 
-impl Surroundings for Inner {
+impl Surroundings for Shared {
     fn now(&self) -> u64 {
         self.clock.now()
     }
@@ -392,7 +392,7 @@ impl Surroundings for Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for Shared {
     fn drop(&mut self) {
         self.depot.close();
     }

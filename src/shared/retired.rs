@@ -19,13 +19,13 @@
 //!
 //! A handle that is leaked (`mem::forget`) leaks its timer's memory, reachable from here.
 
-use crate::shared::Inner;
+use crate::shared::Shared;
 use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 struct Parked {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
     /// All slots below are free for good.
     cursor: u32,
 }
@@ -40,10 +40,10 @@ loom::lazy_static! {
 impl Parked {
     /// Moves the cursor; whether all slots are free.
     fn is_free(&mut self) -> bool {
-        let used = self.inner.slab.used();
+        let used = self.shared.slab.used();
         while self.cursor < used {
             // SAFETY: the number is below `used`.
-            if !unsafe { self.inner.slab.slot(self.cursor) }.is_free() {
+            if !unsafe { self.shared.slab.slot(self.cursor) }.is_free() {
                 return false;
             }
             self.cursor += 1;
@@ -53,15 +53,15 @@ impl Parked {
 }
 
 /// Takes over the memory of a timer that has come to its end and whose owner is gone.
-pub(crate) fn release(inner: Arc<Inner>) {
+pub(crate) fn release(shared: Arc<Shared>) {
     let mut released = Vec::new();
     {
         let mut parked = PARKED.lock();
-        parked.insert(inner.id, Parked { inner, cursor: 0 });
+        parked.insert(shared.id, Parked { shared, cursor: 0 });
         parked.retain(|_, entry| {
             let free = entry.is_free();
             if free {
-                released.push(Arc::clone(&entry.inner));
+                released.push(Arc::clone(&entry.shared));
             }
             !free
         });

@@ -2,7 +2,7 @@
 
 use crate::TimerHandle;
 use crate::catch_panic::contain;
-use crate::shared::{Inner, When};
+use crate::shared::{Shared, When};
 use crate::slots::slot::{Left, Reset, Slot};
 use crate::slots::stored_task::{StoredTask, Task};
 use crate::slots::word::{State, Word};
@@ -33,7 +33,7 @@ use std::time::Duration;
 pub struct Timeout {
     /// Valid as long as this handle: its slot is not free, and that keeps the timer's memory
     /// (see [`crate::shared::retired`]).
-    inner: NonNull<Inner>,
+    shared: NonNull<Shared>,
     slot: u32,
     role: Role,
 }
@@ -61,7 +61,7 @@ enum Role {
 }
 
 // SAFETY: a handle gives shared access to its slot, whose word decides by compare-and-swap what a
-// thread may do, and to `Inner`, which is `Sync`. Tasks, which it can drop or give out, are `Send`.
+// thread may do, and to `Shared`, which is `Sync`. Tasks, which it can drop or give out, are `Send`.
 unsafe impl Send for Timeout {}
 // SAFETY: as above; `&Timeout` can do no more than `Timeout`.
 unsafe impl Sync for Timeout {}
@@ -69,18 +69,18 @@ unsafe impl Sync for Timeout {}
 impl Timeout {
     /// The handle that goes with bit U of a slot that has just been armed.
     #[inline]
-    pub(crate) fn of_user(inner: &Arc<Inner>, slot: u32) -> Timeout {
+    pub(crate) fn of_user(shared: &Arc<Shared>, slot: u32) -> Timeout {
         Timeout {
-            inner: as_ptr(inner),
+            shared: as_ptr(shared),
             slot,
             role: Role::User,
         }
     }
 
     /// The handle that goes with bit R of a slot that has just been stopped.
-    pub(crate) fn of_returned(inner: &Arc<Inner>, slot: u32) -> Timeout {
+    pub(crate) fn of_returned(shared: &Arc<Shared>, slot: u32) -> Timeout {
         Timeout {
-            inner: as_ptr(inner),
+            shared: as_ptr(shared),
             slot,
             role: Role::Returned,
         }
@@ -88,24 +88,24 @@ impl Timeout {
 
     /// The handle that a task is given. It goes with no bit, so it must not be dropped.
     #[inline]
-    pub(crate) fn of_runner(inner: &Arc<Inner>, slot: u32) -> ManuallyDrop<Timeout> {
+    pub(crate) fn of_runner(shared: &Arc<Shared>, slot: u32) -> ManuallyDrop<Timeout> {
         ManuallyDrop::new(Timeout {
-            inner: as_ptr(inner),
+            shared: as_ptr(shared),
             slot,
             role: Role::Runner,
         })
     }
 
     #[inline]
-    fn inner(&self) -> &Inner {
+    fn shared(&self) -> &Shared {
         // SAFETY: the slot is pinned by this handle's bit (or by the run that it belongs to), and a
         // slot that is not free keeps the timer's memory: the invariant of `parked`.
-        unsafe { self.inner.as_ref() }
+        unsafe { self.shared.as_ref() }
     }
 
     #[inline]
     fn slot(&self) -> &Slot {
-        self.inner().slot(self.slot)
+        self.shared().slot(self.slot)
     }
 
     /// Ends the timeout, if it has neither fired nor been cancelled: `true` for exactly one caller,
@@ -136,10 +136,10 @@ impl Timeout {
     /// If dropping what the task has captured panics. The timeout is cancelled all the same.
     #[inline]
     pub fn cancel(&self) -> bool {
-        let inner = self.inner();
+        let shared = self.shared();
         self.slot().cancel(|| {
-            inner.count(|counters| counters.cancelled.add(1));
-            inner.release_one();
+            shared.count(|counters| counters.cancelled.add(1));
+            shared.release_one();
         })
     }
 
@@ -210,11 +210,11 @@ impl Timeout {
 
     #[inline]
     pub(crate) fn reset_to(&self, when: When) -> bool {
-        let inner = self.inner();
-        let (due, deadline) = inner.deadline(when);
+        let shared = self.shared();
+        let (due, deadline) = shared.deadline(when);
         let moved = self.slot().reset(self.slot, due, deadline);
         if let Reset::MovedEarlier(entry) = moved {
-            inner.submit(entry);
+            shared.submit(entry);
         }
         moved != Reset::TooLate
     }
@@ -235,18 +235,18 @@ impl Timeout {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn remaining(&self) -> Duration {
-        let inner = self.inner();
+        let shared = self.shared();
         let word = self.slot().word();
         let now = match word.state() {
-            State::Armed => inner.clock.now(),
-            State::Stopped | State::Dismissed => inner.lifecycle.stopped_at(),
+            State::Armed => shared.clock.now(),
+            State::Stopped | State::Dismissed => shared.lifecycle.stopped_at(),
             _ => return Duration::ZERO,
         };
         if word.due() == Tick::NEVER {
             return Duration::MAX;
         }
-        let deadline = inner.deadline_of(self.slot(), word.due());
-        let elapsed = now.saturating_sub(inner.lifecycle.started_at());
+        let deadline = shared.deadline_of(self.slot(), word.due());
+        let elapsed = now.saturating_sub(shared.lifecycle.started_at());
         Duration::from_nanos(deadline.saturating_sub(elapsed))
     }
 
@@ -271,11 +271,11 @@ impl Timeout {
     pub fn timer(&self) -> TimerHandle {
         // SAFETY: the pointer came from `Arc::as_ptr`, and the count is at least one: somebody holds
         // an `Arc` as long as this slot is not free. This adds one, which the new `Arc` takes over.
-        let inner = unsafe {
-            Arc::increment_strong_count(self.inner.as_ptr());
-            Arc::from_raw(self.inner.as_ptr())
+        let shared = unsafe {
+            Arc::increment_strong_count(self.shared.as_ptr());
+            Arc::from_raw(self.shared.as_ptr())
         };
-        TimerHandle::new(inner)
+        TimerHandle::new(shared)
     }
 
     /// The task of a timeout that [`stop`](TimerHandle::stop) returned, the first time it is asked
@@ -312,18 +312,18 @@ impl Timeout {
 
     /// Gives the timeout of a future another task, if it is pending. It does not count as another.
     pub(crate) fn replace_task(&self, task: StoredTask, when: When) {
-        let (inner, slot) = (self.inner(), self.slot());
+        let (shared, slot) = (self.shared(), self.slot());
         let Some((running, old)) = slot.take_back(self.slot) else {
             return;
         };
-        let (due, deadline) = inner.deadline(when);
+        let (due, deadline) = shared.deadline(when);
         let entry = slot.next_entry(&running, due);
         let rearmed = slot.rearm(running, task, due, deadline);
         debug_assert!(rearmed.is_ok(), "nobody ends a one-shot that is running");
-        inner.submit(entry);
-        // As in `Inner::schedule`: a stop that this look misses finds the slot armed.
-        if inner.lifecycle.is_shutdown() {
-            inner.abandon(slot);
+        shared.submit(entry);
+        // As in `Shared::schedule`: a stop that this look misses finds the slot armed.
+        if shared.lifecycle.is_shutdown() {
+            shared.abandon(slot);
         }
         // Last: it is foreign code.
         drop(old);
@@ -333,7 +333,7 @@ impl Timeout {
     pub(crate) fn wake_future(&self) {
         if let Some(task) = self.slot().take_stopped() {
             if contain("a waker", || task.run(self)) {
-                self.inner().tally.panicked.add(1);
+                self.shared().tally.panicked.add(1);
             }
         }
     }
@@ -349,7 +349,7 @@ impl Timeout {
     fn drop_task(&self) {
         if let Some(task) = self.slot().take_stopped() {
             if contain("the drop of a stopped timer's task", || drop(task)) {
-                self.inner().tally.panicked.add(1);
+                self.shared().tally.panicked.add(1);
             }
         }
     }
@@ -368,7 +368,7 @@ impl Drop for Timeout {
         };
         // After `InUse` somebody else may free the slot, and the timer's memory with it.
         if self.slot().leave(handle) == Left::Abandoned {
-            self.inner().free(self.slot);
+            self.shared().free(self.slot);
         }
     }
 }
@@ -392,7 +392,7 @@ impl fmt::Debug for Timeout {
     }
 }
 
-impl Inner {
+impl Shared {
     /// The deadline of a slot whose word says `due`, from the timer's start. Two resets that raced
     /// may have left another's deadline in the slot; then the boundary itself.
     #[inline]
@@ -407,7 +407,7 @@ impl Inner {
     }
 }
 
-fn as_ptr(inner: &Arc<Inner>) -> NonNull<Inner> {
+fn as_ptr(shared: &Arc<Shared>) -> NonNull<Shared> {
     // SAFETY: an `Arc`'s pointer is not null.
-    unsafe { NonNull::new_unchecked(Arc::as_ptr(inner).cast_mut()) }
+    unsafe { NonNull::new_unchecked(Arc::as_ptr(shared).cast_mut()) }
 }

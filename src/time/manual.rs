@@ -1,7 +1,7 @@
 //! A clock that stands still until told, and how it drives the timers that are built on it.
 
 use crate::catch_panic::contain;
-use crate::shared::Inner;
+use crate::shared::Shared;
 use crate::shared::launch;
 use crate::shared::reentrancy::{self, Activity};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
@@ -31,15 +31,15 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Default)]
 pub struct ManualClock {
-    shared: Arc<Shared>,
+    state: Arc<State>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct State {
     /// Nanoseconds since the clock's creation.
     now: AtomicU64,
     /// The timers that have started on this clock.
-    timers: Mutex<Vec<Weak<Inner>>>,
+    timers: Mutex<Vec<Weak<Shared>>>,
     /// Whether somebody is advancing the clock. Not a lock: tasks run meanwhile.
     advancing: Mutex<bool>,
     advanced: Condvar,
@@ -105,7 +105,7 @@ impl ManualClock {
             !reentrancy::is_on_clock(self.identity()),
             "ManualClock::advance was called by a task that runs on this clock"
         );
-        let _turn = Turn::wait_for(&self.shared);
+        let _turn = Turn::wait_for(&self.state);
         let target = self.nanos().saturating_add(nanos(by));
         while let Some((moment, boundary, timer)) = self.next_visit(target) {
             self.set(moment);
@@ -120,28 +120,28 @@ impl ManualClock {
     #[inline]
     pub(crate) fn nanos(&self) -> u64 {
         // Acquire, with the Release of `set`: who reads a time also sees what was run up to it.
-        self.shared.now.load(Ordering::Acquire)
+        self.state.now.load(Ordering::Acquire)
     }
 
     /// Never backwards: a boundary may already have passed when a timer gets its turn.
     fn set(&self, moment: u64) {
-        self.shared.now.fetch_max(moment, Ordering::AcqRel);
+        self.state.now.fetch_max(moment, Ordering::AcqRel);
     }
 
     /// Tells clocks apart; not 0.
     pub(crate) fn identity(&self) -> usize {
-        Arc::as_ptr(&self.shared).addr()
+        Arc::as_ptr(&self.state).addr()
     }
 
     /// Has the timer driven by this clock from now on.
-    pub(crate) fn register(&self, inner: &Arc<Inner>) {
-        let mut timers = self.shared.timers.lock();
+    pub(crate) fn register(&self, shared: &Arc<Shared>) {
+        let mut timers = self.state.timers.lock();
         timers.retain(|timer| timer.strong_count() > 0);
-        timers.push(Arc::downgrade(inner));
+        timers.push(Arc::downgrade(shared));
     }
 
-    fn timers(&self) -> Vec<Arc<Inner>> {
-        self.shared
+    fn timers(&self) -> Vec<Arc<Shared>> {
+        self.state
             .timers
             .lock()
             .iter()
@@ -150,7 +150,7 @@ impl ManualClock {
     }
 
     /// The earliest boundary up to `target` that any timer has work at.
-    fn next_visit(&self, target: u64) -> Option<(u64, Tick, Arc<Inner>)> {
+    fn next_visit(&self, target: u64) -> Option<(u64, Tick, Arc<Shared>)> {
         let now = self.nanos();
         self.timers()
             .into_iter()
@@ -173,16 +173,16 @@ impl fmt::Debug for ManualClock {
 }
 
 /// The right to advance a clock.
-struct Turn<'a>(&'a Shared);
+struct Turn<'a>(&'a State);
 
 impl Turn<'_> {
-    fn wait_for(shared: &Shared) -> Turn<'_> {
-        let mut advancing = shared.advancing.lock();
+    fn wait_for(state: &State) -> Turn<'_> {
+        let mut advancing = state.advancing.lock();
         while *advancing {
-            shared.advanced.wait(&mut advancing);
+            state.advanced.wait(&mut advancing);
         }
         *advancing = true;
-        Turn(shared)
+        Turn(state)
     }
 }
 
@@ -194,7 +194,7 @@ impl Drop for Turn<'_> {
 }
 
 /// What a manual clock does with a timer.
-impl Inner {
+impl Shared {
     /// The next boundary that has work, with its moment. `now` is the clock's.
     fn next_visit(&self, now: u64) -> Option<(u64, Tick)> {
         if !self.lifecycle.is_started() {

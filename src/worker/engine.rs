@@ -17,7 +17,7 @@
 use crate::catch_panic::contain;
 use crate::entry::Entry;
 use crate::queue::pending::{Filed, Filer, Inlet, Lane, Surroundings};
-use crate::shared::Inner;
+use crate::shared::Shared;
 use crate::slots::slot::Met;
 use crate::slots::stored_task::Kind;
 use crate::time::clock::FOREVER;
@@ -40,7 +40,7 @@ const KEPT_DUE: usize = 1 << 16;
 /// An engine, whatever its wheel.
 pub(crate) trait Drive: Send {
     /// The next boundary that has work, if nothing else is scheduled.
-    fn next_boundary(&self, inner: &Inner) -> Option<Tick>;
+    fn next_boundary(&self, shared: &Shared) -> Option<Tick>;
 
     /// Until when a worker may sleep that has looked at the queue: the first boundary the wheel has work
     /// at, but not beyond the next one if there is more in the queue than it could take.
@@ -48,28 +48,28 @@ pub(crate) trait Drive: Send {
 
     /// The last look before a worker goes to sleep until `plan`, which it has announced: moves what has
     /// come up to now, and tells whether that has changed the plan.
-    fn has_news(&mut self, inner: &Inner, plan: Tick) -> bool;
+    fn has_news(&mut self, shared: &Shared, plan: Tick) -> bool;
 
     /// Whether a worker asleep until `plan` would do something about a crowded lane if it were woken.
     fn has_room(&self, plan: Tick) -> bool;
 
     /// Moves what the queue holds, charged to the coming boundary.
-    fn collect(&mut self, inner: &Inner);
+    fn collect(&mut self, shared: &Shared);
 
     /// After a sleep during which nothing was due up to `idle`.
-    fn resume(&mut self, inner: &Inner, idle: Tick);
+    fn resume(&mut self, shared: &Shared, idle: Tick);
 
     /// Counts the boundaries up to `passed` as processed, as far as they have no work.
-    fn pass(&mut self, inner: &Inner, passed: Tick);
+    fn pass(&mut self, shared: &Shared, passed: Tick);
 
     /// Processes `boundary`, which is the one that [`Drive::next_boundary`] named.
-    fn visit(&mut self, inner: &Arc<Inner>, boundary: Tick);
+    fn visit(&mut self, shared: &Arc<Shared>, boundary: Tick);
 
     /// If rubbish exceeds its bound, removes some of it: whether there was reason to.
-    fn sweep(&mut self, inner: &Inner) -> bool;
+    fn sweep(&mut self, shared: &Shared) -> bool;
 
     /// Makes the counters public.
-    fn tell(&self, inner: &Inner);
+    fn tell(&self, shared: &Shared);
 }
 
 /// The timer thread's own state.
@@ -109,10 +109,10 @@ impl<W: Wheel> Engine<W> {
         }
     }
 
-    fn is_queue_empty(&self, inner: &Inner) -> bool {
+    fn is_queue_empty(&self, shared: &Shared) -> bool {
         self.inlets
             .iter()
-            .zip(&inner.lanes)
+            .zip(&shared.lanes)
             .all(|(inlet, lane)| inlet.is_empty(lane))
     }
 
@@ -120,10 +120,10 @@ impl<W: Wheel> Engine<W> {
     ///
     /// The lanes share what is allowed: each gets its part first, and the next time another begins, so
     /// that a lane which is always full cannot starve the others.
-    fn transfer(&mut self, inner: &Inner) {
+    fn transfer(&mut self, shared: &Shared) {
         let lanes = self.inlets.len();
         let mut filer = ToWheel {
-            inner,
+            shared,
             wheel: &mut self.wheel,
         };
         let mut room = self.room;
@@ -134,7 +134,7 @@ impl<W: Wheel> Engine<W> {
                 if room > 0 {
                     let quota = part.min(room);
                     let inlet = &mut self.inlets[lane];
-                    room -= inlet.drain(&inner.lanes[lane], quota, &mut filer);
+                    room -= inlet.drain(&shared.lanes[lane], quota, &mut filer);
                     drained &= inlet.is_drained();
                 }
             }
@@ -148,29 +148,29 @@ impl<W: Wheel> Engine<W> {
     }
 
     /// Fires what is due at `boundary`, until the timer is stopped.
-    fn fire(&mut self, inner: &Arc<Inner>, boundary: Tick, due: &[Entry]) {
-        let mut now = inner.clock.now();
+    fn fire(&mut self, shared: &Arc<Shared>, boundary: Tick, due: &[Entry]) {
+        let mut now = shared.clock.now();
         for (place, &entry) in due.iter().enumerate() {
             if let Some(ahead) = due.get(place + LOOKAHEAD) {
-                inner.prefetch(*ahead);
+                shared.prefetch(*ahead);
             }
-            if inner.lifecycle.is_shutdown() {
+            if shared.lifecycle.is_shutdown() {
                 // The scan of the slots finds the rest.
                 return;
             }
-            match inner.slot(entry.slot()).claim(entry, boundary) {
+            match shared.slot(entry.slot()).claim(entry, boundary) {
                 Met::Dead | Met::Later(Tick::NEVER) => {}
                 Met::Later(tick) => self.wheel.insert(entry.at(tick)),
                 Met::Due(running, task) => {
-                    note_lateness(inner, entry, now);
+                    note_lateness(shared, entry, now);
                     let kind = task.kind();
                     match &self.executor {
                         Some(executor) if kind != Kind::Future => {
-                            execute::hand_over(inner, executor, running, task);
-                            now = inner.clock.now();
+                            execute::hand_over(shared, executor, running, task);
+                            now = shared.clock.now();
                         }
                         _ => {
-                            let (again, after) = execute::run_here(inner, running, task, now);
+                            let (again, after) = execute::run_here(shared, running, task, now);
                             now = after;
                             if let Some(again) = again {
                                 self.wheel.insert(again);
@@ -184,8 +184,8 @@ impl<W: Wheel> Engine<W> {
 }
 
 impl<W: Wheel> Drive for Engine<W> {
-    fn next_boundary(&self, inner: &Inner) -> Option<Tick> {
-        if self.is_queue_empty(inner) {
+    fn next_boundary(&self, shared: &Shared) -> Option<Tick> {
+        if self.is_queue_empty(shared) {
             self.wheel.next_work()
         } else {
             Some(self.wheel.now().next())
@@ -201,13 +201,13 @@ impl<W: Wheel> Drive for Engine<W> {
         }
     }
 
-    fn has_news(&mut self, inner: &Inner, plan: Tick) -> bool {
+    fn has_news(&mut self, shared: &Shared, plan: Tick) -> bool {
         // Nothing that has come meanwhile can be due before the next boundary.
         if plan == self.wheel.now().next() {
             return false;
         }
-        self.transfer(inner);
-        self.tell(inner);
+        self.transfer(shared);
+        self.tell(shared);
         self.plan() < plan
     }
 
@@ -216,75 +216,75 @@ impl<W: Wheel> Drive for Engine<W> {
         self.room > 0 || plan > self.wheel.now().next()
     }
 
-    fn collect(&mut self, inner: &Inner) {
-        self.transfer(inner);
-        self.tell(inner);
+    fn collect(&mut self, shared: &Shared) {
+        self.transfer(shared);
+        self.tell(shared);
     }
 
-    fn resume(&mut self, inner: &Inner, idle: Tick) {
-        let waiting: usize = inner.lanes.iter().map(Lane::len).sum();
-        let needed = (waiting / inner.max_transfers) as u64;
-        let since = inner.lanes.iter().filter_map(Lane::waiting_since).min();
+    fn resume(&mut self, shared: &Shared, idle: Tick) {
+        let waiting: usize = shared.lanes.iter().map(Lane::len).sum();
+        let needed = (waiting / shared.max_transfers) as u64;
+        let since = shared.lanes.iter().filter_map(Lane::waiting_since).min();
         let waited = since.map_or(0, |since| {
-            let since = since.saturating_sub(inner.lifecycle.started_at());
-            idle.0.saturating_sub(inner.scale.passed(since).0)
+            let since = since.saturating_sub(shared.lifecycle.started_at());
+            idle.0.saturating_sub(shared.scale.passed(since).0)
         });
-        self.pass(inner, Tick(idle.0 - needed.min(waited)));
+        self.pass(shared, Tick(idle.0 - needed.min(waited)));
     }
 
-    fn pass(&mut self, inner: &Inner, passed: Tick) {
+    fn pass(&mut self, shared: &Shared, passed: Tick) {
         let idle = self
             .wheel
             .next_work()
             .map_or(passed, |work| passed.min(work.previous()));
         if idle > self.wheel.now() {
-            self.wheel.advance(idle, &mut self.due, &mut Slots(inner));
+            self.wheel.advance(idle, &mut self.due, &mut Slots(shared));
             debug_assert!(
                 self.due.is_empty(),
                 "a boundary without work had something due"
             );
-            self.room = inner.max_transfers;
+            self.room = shared.max_transfers;
         }
     }
 
-    fn visit(&mut self, inner: &Arc<Inner>, boundary: Tick) {
+    fn visit(&mut self, shared: &Arc<Shared>, boundary: Tick) {
         // What the queue holds may be due at any boundary after the wheel's: if others lie between,
         // the queue was empty when this one was chosen, and what has come since can wait for the next.
         if boundary == self.wheel.now().next() {
-            self.transfer(inner);
+            self.transfer(shared);
         }
         let mut due = mem::take(&mut self.due);
-        self.wheel.advance(boundary, &mut due, &mut Slots(inner));
-        self.room = inner.max_transfers;
+        self.wheel.advance(boundary, &mut due, &mut Slots(shared));
+        self.room = shared.max_transfers;
         // From its first task on, a boundary counts as processed.
-        inner.processed.set(boundary.0);
-        self.tell(inner);
-        self.fire(inner, boundary, &due);
+        shared.processed.set(boundary.0);
+        self.tell(shared);
+        self.fire(shared, boundary, &due);
         due.clear();
         due.shrink_to(KEPT_DUE);
         self.due = due;
         // Periodic tasks were filed again.
-        self.tell(inner);
+        self.tell(shared);
     }
 
-    fn sweep(&mut self, inner: &Inner) -> bool {
+    fn sweep(&mut self, shared: &Shared) -> bool {
         let filed = self.wheel.len();
         // Every live timeout has at most one live entry. The rest is dead.
-        if filed <= RUBBISH || filed as u64 <= 2 * inner.pending() + RUBBISH as u64 {
+        if filed <= RUBBISH || filed as u64 <= 2 * shared.pending() + RUBBISH as u64 {
             return false;
         }
         // Faster than entries come in, or it would never get anywhere.
         let come_in = (self.transferred - self.swept_at) as usize;
         self.swept_at = self.transferred;
         let step = SWEEP_STEP.max(2 * come_in);
-        self.wheel.sweep(step, &mut Slots(inner));
+        self.wheel.sweep(step, &mut Slots(shared));
         self.swept += (filed - self.wheel.len()) as u64;
-        self.tell(inner);
+        self.tell(shared);
         true
     }
 
-    fn tell(&self, inner: &Inner) {
-        let tally = &inner.worker_tally;
+    fn tell(&self, shared: &Shared) {
+        let tally = &shared.worker_tally;
         tally.tell_wheel(self.wheel.counters());
         tally.transferred.set(self.transferred);
         tally.swept.set(self.swept);
@@ -307,15 +307,15 @@ impl<W> Drop for Engine<W> {
     }
 }
 
-fn note_lateness(inner: &Inner, entry: Entry, now: u64) {
-    let slot = inner.slot(entry.slot());
-    let deadline = inner.deadline_of(slot, slot.word().due());
-    let deadline = deadline.saturating_add(inner.lifecycle.started_at());
-    inner.lateness.record(now.saturating_sub(deadline));
+fn note_lateness(shared: &Shared, entry: Entry, now: u64) {
+    let slot = shared.slot(entry.slot());
+    let deadline = shared.deadline_of(slot, slot.word().due());
+    let deadline = deadline.saturating_add(shared.lifecycle.started_at());
+    shared.lateness.record(now.saturating_sub(deadline));
 }
 
 /// The slots know which entries are dead.
-struct Slots<'a>(&'a Inner);
+struct Slots<'a>(&'a Shared);
 
 impl Judge for Slots<'_> {
     #[inline]
@@ -331,19 +331,19 @@ impl Judge for Slots<'_> {
 
 /// Files entries in a wheel, unless they are dead.
 struct ToWheel<'a, W> {
-    inner: &'a Inner,
+    shared: &'a Shared,
     wheel: &'a mut W,
 }
 
 impl<W: Wheel> Filer for ToWheel<'_, W> {
     #[inline]
     fn prefetch(&self, entry: Entry) {
-        self.inner.prefetch(entry);
+        self.shared.prefetch(entry);
     }
 
     #[inline]
     fn file(&mut self, entry: Entry) -> Filed {
-        match self.inner.slot(entry.slot()).standing(entry) {
+        match self.shared.slot(entry.slot()).standing(entry) {
             // A timeout that was moved out of time has no entry.
             None | Some(Tick::NEVER) => Filed::Dropped,
             Some(due) => {

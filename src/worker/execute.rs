@@ -4,7 +4,7 @@ use crate::catch_panic::{contain, log_contained};
 use crate::entry::Entry;
 use crate::shared::reentrancy::Activity;
 use crate::shared::timeout::Timeout;
-use crate::shared::{Inner, When};
+use crate::shared::{Shared, When};
 use crate::slots::slot::{Left, Running};
 use crate::slots::stored_task::{Job, Kind, Period, StoredTask};
 use crate::time::clock::nanos;
@@ -19,76 +19,76 @@ pub(crate) type Executor = Box<dyn Fn(Job) + Send + Sync>;
 /// it comes again, and the time.
 #[inline]
 pub(crate) fn run_here(
-    inner: &Arc<Inner>,
+    shared: &Arc<Shared>,
     running: Running,
     task: StoredTask,
     begun: u64,
 ) -> (Option<Entry>, u64) {
     if task.kind() == Kind::Periodic {
-        let task = run_periodic(inner, &running, task);
-        let ended = inner.clock.now();
-        note_duration(inner, begun, ended);
-        return (come_again(inner, running, task, |_| ()), ended);
+        let task = run_periodic(shared, &running, task);
+        let ended = shared.clock.now();
+        note_duration(shared, begun, ended);
+        return (come_again(shared, running, task, |_| ()), ended);
     }
-    count_expired(inner);
-    run_once(inner, running, task);
-    let ended = inner.clock.now();
-    note_duration(inner, begun, ended);
+    count_expired(shared);
+    run_once(shared, running, task);
+    let ended = shared.clock.now();
+    note_duration(shared, begun, ended);
     (None, ended)
 }
 
 /// Gives a task to the executor.
 pub(crate) fn hand_over(
-    inner: &Arc<Inner>,
+    shared: &Arc<Shared>,
     executor: &Executor,
     running: Running,
     task: StoredTask,
 ) {
     if task.kind() == Kind::Once {
-        count_expired(inner);
+        count_expired(shared);
     }
     let mut claimed = Claimed {
-        inner: Arc::clone(inner),
+        shared: Arc::clone(shared),
         content: Some((running, task)),
     };
     let job: Job = Box::new(move || claimed.run());
     if contain("the executor", || executor(job)) {
-        inner.tally.panicked.add(1);
+        shared.tally.panicked.add(1);
     }
 }
 
 /// A one-shot timeout is over before its task runs, so that the task can schedule its successor
 /// under a full limit.
 #[inline]
-fn count_expired(inner: &Inner) {
-    inner.count(|counters| counters.expired.add(1));
-    inner.release_one();
+fn count_expired(shared: &Shared) {
+    shared.count(|counters| counters.expired.add(1));
+    shared.release_one();
 }
 
 #[inline]
-fn run_once(inner: &Arc<Inner>, running: Running, task: StoredTask) {
-    let timeout = Timeout::of_runner(inner, running.slot());
+fn run_once(shared: &Arc<Shared>, running: Running, task: StoredTask) {
+    let timeout = Timeout::of_runner(shared, running.slot());
     if contain("a task", || task.run(&timeout)) {
-        inner.tally.panicked.add(1);
+        shared.tally.panicked.add(1);
     }
-    end(inner, running);
+    end(shared, running);
 }
 
-fn run_periodic(inner: &Arc<Inner>, running: &Running, mut task: StoredTask) -> StoredTask {
-    inner.tally.periodic_runs.add(1);
-    let timeout = Timeout::of_runner(inner, running.slot());
+fn run_periodic(shared: &Arc<Shared>, running: &Running, mut task: StoredTask) -> StoredTask {
+    shared.tally.periodic_runs.add(1);
+    let timeout = Timeout::of_runner(shared, running.slot());
     if contain("a periodic task", || task.run_again(&timeout)) {
-        inner.tally.panicked.add(1);
+        shared.tally.panicked.add(1);
     }
     task
 }
 
 /// Ends a run whose task is gone.
 #[inline]
-fn end(inner: &Inner, running: Running) {
+fn end(shared: &Shared, running: Running) {
     let number = running.slot();
-    if inner.slot(number).finish(running) == Left::Abandoned {
-        inner.free(number);
+    if shared.slot(number).finish(running) == Left::Abandoned {
+        shared.free(number);
     }
 }
 
@@ -96,57 +96,57 @@ fn end(inner: &Inner, running: Running) {
 /// this one. `announce` is told the entry while the slot is still the runner's; what is returned is the
 /// entry once it is armed.
 fn come_again(
-    inner: &Arc<Inner>,
+    shared: &Arc<Shared>,
     running: Running,
     task: StoredTask,
     announce: impl FnOnce(Entry),
 ) -> Option<Entry> {
     let number = running.slot();
-    let slot = inner.slot(number);
-    let (due, deadline) = next_run(inner, slot.deadline(), task.period());
+    let slot = shared.slot(number);
+    let (due, deadline) = next_run(shared, slot.deadline(), task.period());
     let entry = slot.next_entry(&running, due);
     announce(entry);
     match slot.rearm(running, task, due, deadline) {
         Ok(()) => (due != Tick::NEVER).then_some(entry),
         Err((running, task)) => {
-            drop_task(inner, task);
-            end(inner, running);
+            drop_task(shared, task);
+            end(shared, running);
             None
         }
     }
 }
 
 /// When a periodic task is due again whose last deadline was `last`.
-fn next_run(inner: &Inner, last: u64, period: Period) -> (Tick, u64) {
-    let started = inner.lifecycle.started_at();
-    let now = inner.clock.now().saturating_sub(started);
+fn next_run(shared: &Shared, last: u64, period: Period) -> (Tick, u64) {
+    let started = shared.lifecycle.started_at();
+    let now = shared.clock.now().saturating_sub(started);
     let deadline = match period {
         Period::FixedRate(period) => {
-            let passed = inner.scale.moment(inner.scale.passed(now)).unwrap_or(now);
+            let passed = shared.scale.moment(shared.scale.passed(now)).unwrap_or(now);
             next_at_fixed_rate(last, nanos(period), passed)
         }
         Period::FixedDelay(delay) => now.saturating_add(nanos(delay)),
     };
-    inner.deadline(When::At(deadline.saturating_add(started)))
+    shared.deadline(When::At(deadline.saturating_add(started)))
 }
 
-fn drop_task(inner: &Inner, task: StoredTask) {
+fn drop_task(shared: &Shared, task: StoredTask) {
     if contain("the drop of a task", || drop(task)) {
-        inner.tally.panicked.add(1);
+        shared.tally.panicked.add(1);
     }
 }
 
-fn note_duration(inner: &Inner, begun: u64, ended: u64) {
+fn note_duration(shared: &Shared, begun: u64, ended: u64) {
     let taken = ended.saturating_sub(begun);
-    inner.tally.longest_task.raise_to(taken);
-    if taken > inner.scale.tick() {
-        inner.tally.slow_tasks.add(1);
+    shared.tally.longest_task.raise_to(taken);
+    if taken > shared.scale.tick() {
+        shared.tally.slow_tasks.add(1);
     }
 }
 
 /// A task on its way through an executor. However the job ends, the slot is settled.
 struct Claimed {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
     /// `None` once it has been run.
     content: Option<(Running, StoredTask)>,
 }
@@ -156,17 +156,17 @@ impl Claimed {
         let Some((running, task)) = self.content.take() else {
             return;
         };
-        let inner = &self.inner;
-        let _job = inner.enter(Activity::Job);
-        let begun = inner.clock.now();
+        let shared = &self.shared;
+        let _job = shared.enter(Activity::Job);
+        let begun = shared.clock.now();
         if task.kind() == Kind::Periodic {
-            let task = run_periodic(inner, &running, task);
-            note_duration(inner, begun, inner.clock.now());
+            let task = run_periodic(shared, &running, task);
+            note_duration(shared, begun, shared.clock.now());
             // Pushed while the slot is still this run's: after that it may be cancelled and freed.
-            come_again(inner, running, task, |entry| inner.submit(entry));
+            come_again(shared, running, task, |entry| shared.submit(entry));
         } else {
-            run_once(inner, running, task);
-            note_duration(inner, begun, inner.clock.now());
+            run_once(shared, running, task);
+            note_duration(shared, begun, shared.clock.now());
         }
     }
 }
@@ -176,20 +176,20 @@ impl Drop for Claimed {
         let Some((running, task)) = self.content.take() else {
             return;
         };
-        let inner = &self.inner;
-        inner.tally.dropped_jobs.add(1);
+        let shared = &self.shared;
+        shared.tally.dropped_jobs.add(1);
         log_contained(
             log::Level::Error,
             format_args!(
                 "the executor of {} dropped a job without running it",
-                inner.name
+                shared.name
             ),
         );
         if task.kind() == Kind::Periodic {
-            come_again(inner, running, task, |entry| inner.submit(entry));
+            come_again(shared, running, task, |entry| shared.submit(entry));
         } else {
-            drop_task(inner, task);
-            end(inner, running);
+            drop_task(shared, task);
+            end(shared, running);
         }
     }
 }

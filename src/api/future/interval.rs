@@ -2,7 +2,7 @@
 
 use super::Sleep;
 use crate::error::RejectReason;
-use crate::shared::Inner;
+use crate::shared::Shared;
 use crate::time::clock::nanos;
 use crate::worker::engine::next_at_fixed_rate;
 use std::fmt;
@@ -44,7 +44,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    pub(crate) fn new(timer: &Arc<Inner>, period: Duration) -> Interval {
+    pub(crate) fn new(timer: &Arc<Shared>, period: Duration) -> Interval {
         Interval {
             period: nanos(period),
             sleep: Sleep::new(timer, period),
@@ -111,7 +111,7 @@ impl Interval {
 
     /// The next moment that is whole periods after this one and has not been missed.
     fn next(&self) -> u64 {
-        let timer = self.sleep.inner();
+        let timer = self.sleep.shared();
         let started = timer.lifecycle.started_at();
         let passed = timer.moment(timer.passed()).unwrap_or(started);
         next_at_fixed_rate(self.sleep.deadline(), self.period, passed)

@@ -14,7 +14,7 @@
 use crate::TimerHandle;
 use crate::error::RejectReason;
 use crate::shared::timeout::{Progress, Timeout};
-use crate::shared::{Inner, When};
+use crate::shared::{Shared, When};
 use crate::slots::stored_task::StoredTask;
 use crate::time::clock::nanos;
 use std::fmt;
@@ -50,7 +50,7 @@ use std::time::Duration;
 /// ```
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
-    timer: Arc<Inner>,
+    timer: Arc<Shared>,
     /// On the timer's clock.
     deadline: u64,
     stage: Stage,
@@ -98,12 +98,12 @@ fn waking(waker: &Waker) -> StoredTask {
 }
 
 impl Sleep {
-    pub(crate) fn new(timer: &Arc<Inner>, delay: Duration) -> Sleep {
+    pub(crate) fn new(timer: &Arc<Shared>, delay: Duration) -> Sleep {
         Self::until(timer, timer.clock.now().saturating_add(nanos(delay)))
     }
 
     /// Ready at a moment of the timer's clock.
-    pub(crate) fn until(timer: &Arc<Inner>, deadline: u64) -> Sleep {
+    pub(crate) fn until(timer: &Arc<Shared>, deadline: u64) -> Sleep {
         Sleep {
             timer: Arc::clone(timer),
             deadline,
@@ -111,7 +111,7 @@ impl Sleep {
         }
     }
 
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.timer
     }
 

@@ -11,7 +11,7 @@ fn is_parked(timer: u64) -> bool {
 }
 
 /// A timer with that many timeouts, what tells whether its memory is there, and its number.
-fn timer_with(timeouts: usize) -> (HashedWheelTimer, Vec<Timeout>, Weak<Inner>, u64) {
+fn timer_with(timeouts: usize) -> (HashedWheelTimer, Vec<Timeout>, Weak<Shared>, u64) {
     let timer = HashedWheelTimer::builder()
         .clock(&ManualClock::new())
         .build()
@@ -20,8 +20,8 @@ fn timer_with(timeouts: usize) -> (HashedWheelTimer, Vec<Timeout>, Weak<Inner>, 
         .map(|_| timer.new_timeout(|_| {}, FAR).unwrap())
         .collect();
     let handle = timer.handle();
-    let memory = Arc::downgrade(handle.inner());
-    let number = handle.inner().id;
+    let memory = Arc::downgrade(handle.shared());
+    let number = handle.shared().id;
     (timer, held, memory, number)
 }
 

@@ -4,7 +4,7 @@
 //! happens unless the test does it.
 
 use super::Drive;
-use crate::shared::Inner;
+use crate::shared::Shared;
 use crate::time::tick::Tick;
 use crate::{HashedWheelTimer, ManualClock};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const FAR: Duration = Duration::from_secs(3600);
 struct Bench {
     clock: ManualClock,
     timer: HashedWheelTimer,
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
     engine: Box<dyn Drive>,
 }
 
@@ -30,12 +30,12 @@ impl Bench {
             .build()
             .unwrap();
         timer.start().unwrap();
-        let inner = Arc::clone(timer.handle().inner());
-        let engine = inner.engine.lock().take().unwrap();
+        let shared = Arc::clone(timer.handle().shared());
+        let engine = shared.engine.lock().take().unwrap();
         Bench {
             clock,
             timer,
-            inner,
+            shared,
             engine,
         }
     }
@@ -47,19 +47,19 @@ impl Bench {
     }
 
     fn collect(&mut self) -> u64 {
-        self.engine.collect(&self.inner);
+        self.engine.collect(&self.shared);
         self.timer.stats().transferred
     }
 
     /// Visits a boundary; how many have been moved and how many have fired after it.
     fn visit(&mut self, boundary: u64) -> (u64, u64) {
-        self.engine.visit(&self.inner, Tick(boundary));
+        self.engine.visit(&self.shared, Tick(boundary));
         let stats = self.timer.stats();
         (stats.transferred, stats.expired)
     }
 
     fn next_boundary(&self) -> Option<u64> {
-        let next = self.engine.next_boundary(&self.inner);
+        let next = self.engine.next_boundary(&self.shared);
         next.map(|boundary| boundary.0)
     }
 }
@@ -69,9 +69,9 @@ impl Drop for Bench {
     fn drop(&mut self) {
         let spare = HashedWheelTimer::builder().clock(&self.clock).build();
         let spare = spare.unwrap();
-        let unused = spare.handle().inner().engine.lock().take().unwrap();
+        let unused = spare.handle().shared().engine.lock().take().unwrap();
         let engine = std::mem::replace(&mut self.engine, unused);
-        *self.inner.engine.lock() = Some(engine);
+        *self.shared.engine.lock() = Some(engine);
     }
 }
 
@@ -109,14 +109,14 @@ fn the_last_look_before_a_sleep_finds_what_has_come() {
     bench.push(1, FAR);
     bench.collect();
     let plan = bench.engine.plan();
-    assert!(!bench.engine.has_news(&bench.inner, plan));
+    assert!(!bench.engine.has_news(&bench.shared, plan));
     bench.push(1, FAR + TICK);
     assert!(
-        !bench.engine.has_news(&bench.inner, plan),
+        !bench.engine.has_news(&bench.shared, plan),
         "later than the plan"
     );
     bench.push(1, 5 * TICK);
-    assert!(bench.engine.has_news(&bench.inner, plan));
+    assert!(bench.engine.has_news(&bench.shared, plan));
     assert_eq!(bench.engine.plan(), Tick(5));
 }
 
@@ -126,7 +126,7 @@ fn after_a_sleep_boundaries_without_work_count_as_processed() {
     bench.clock.advance(100 * TICK);
     // Too few to have been waiting for long: they came just now.
     bench.push(35, Duration::ZERO);
-    bench.engine.resume(&bench.inner, Tick(100));
+    bench.engine.resume(&bench.shared, Tick(100));
     assert_eq!(bench.next_boundary(), Some(101));
     assert_eq!(bench.collect(), 10);
     assert_eq!(bench.visit(101), (10, 10));
@@ -139,7 +139,7 @@ fn after_a_sleep_a_backlog_gets_the_room_of_the_boundaries_it_waited_through() {
     let mut bench = Bench::new(3_000);
     bench.push(BACKLOG, FAR);
     bench.clock.advance(100 * TICK);
-    bench.engine.resume(&bench.inner, Tick(99));
+    bench.engine.resume(&bench.shared, Tick(99));
     // It needs six boundaries beside the one that comes: 7 × 3 000 ≥ 20 000.
     assert_eq!(bench.next_boundary(), Some(94));
     for boundary in 94..=99 {
@@ -156,7 +156,7 @@ fn a_backlog_that_has_not_waited_long_is_not_given_more_than_it_missed() {
     bench.clock.advance(98 * TICK);
     bench.push(20_000, FAR);
     bench.clock.advance(2 * TICK);
-    bench.engine.resume(&bench.inner, Tick(99));
+    bench.engine.resume(&bench.shared, Tick(99));
     assert_eq!(bench.next_boundary(), Some(99), "since 98");
 }
 
@@ -173,7 +173,7 @@ fn a_sweep_keeps_pace_with_what_comes_in_at_every_boundary() {
         }
         drop(held);
         // One step after each boundary is all that a worker has time for that is always behind.
-        bench.engine.sweep(&bench.inner);
+        bench.engine.sweep(&bench.shared);
         let filed = bench.timer.stats().filed;
         assert!(filed <= 4 * 20_000, "{filed} filed after {boundary} rounds");
     }
