@@ -1,6 +1,6 @@
 //! What travels from the pending queue through the buckets of a wheel: sixteen plain bytes.
 
-use crate::time::tick::Tick;
+use crate::time::Tick;
 
 /// A note that says "look at this slot at this tick". It owns nothing: when the timeout it was
 /// written for has been cancelled, fired or moved, the slot tells, and the entry is dropped.

@@ -340,3 +340,9 @@ impl Error for TimeoutError {
         }
     }
 }
+
+impl From<RejectReason> for TimeoutError {
+    fn from(reason: RejectReason) -> Self {
+        TimeoutError::Rejected(reason)
+    }
+}

@@ -111,16 +111,14 @@ pub mod unstable;
 mod wheel;
 mod worker;
 
-pub use api::builder::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
-pub use api::future::{Interval, Sleep, WithTimeout};
-pub use api::timer::{HashedWheelTimer, HierarchicalWheelTimer, TimerHandle};
+pub use api::{HashedWheelTimer, HierarchicalWheelTimer};
+pub use api::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
+pub use api::{Interval, Sleep, WithTimeout};
 pub use error::{ConfigError, RejectReason, Rejected, StartError, StopError, TimeoutError};
-pub use metrics::histogram::Lateness;
-pub use metrics::stats::Stats;
-pub use shared::lifecycle::TimerState;
-pub use shared::timeout::Timeout;
-pub use slots::stored_task::{Job, Period, Task};
-pub use time::manual::ManualClock;
+pub use metrics::{Lateness, Stats};
+pub use shared::{Job, Task, Timeout, TimerHandle, TimerState};
+
+pub use time::{ManualClock, Period};
 
 /// The programs in the README, compiled and run with the tests of the docs.
 #[cfg(doctest)]

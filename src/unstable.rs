@@ -6,13 +6,13 @@
 //! and [`timer_on`] builds a timer on it: queue, slots, worker, clock and stop are those of the two
 //! timers that the crate is about.
 
-use crate::api::builder::HashedWheelTimerBuilder;
-use crate::api::timer::TimerHandle;
+use crate::api::HashedWheelTimerBuilder;
 use crate::entry;
 use crate::error::ConfigError;
-use crate::shared::launch;
-use crate::time::tick::Tick;
-use crate::wheel::{self, WheelCounters};
+use crate::metrics::WheelCounters;
+use crate::shared::TimerHandle;
+use crate::time::Tick;
+use crate::wheel;
 
 /// The version of this crate.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -100,7 +100,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        launch::drop_owner(self.0.shared());
+        self.0.shared().drop_owner();
     }
 }
 

@@ -1,27 +1,20 @@
 //! Settings, and the checks that they go through.
 
-use crate::api::timer::{HashedWheelTimer, HierarchicalWheelTimer};
+use super::timer::{HashedWheelTimer, HierarchicalWheelTimer};
 use crate::error::ConfigError;
-use crate::shared::launch::Factory;
-use crate::shared::{Settings, Shared};
-use crate::slots::stored_task::Job;
+use crate::shared::{Driver, Factory, Job, Settings, Shared};
 use crate::sync::thread::JoinHandle;
-use crate::time::clock::{Clock, Scale, nanos};
-use crate::time::manual::ManualClock;
+use crate::time::{Clock, ManualClock, Scale, nanos};
 use crate::wheel::hashed::HashedWheel;
 use crate::wheel::hierarchical::HierarchicalWheel;
-use crate::worker::engine::{Drive, Engine};
-use crate::worker::execute::Executor;
+use crate::worker::{Engine, Executor};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The shortest tick: a shorter one becomes this.
 const MIN_TICK: Duration = Duration::from_millis(1);
-/// Timers in one process beyond which something is probably wrong.
-const MANY_INSTANCES: usize = 64;
 
 /// The settings of a [`HashedWheelTimer`].
 ///
@@ -456,7 +449,7 @@ impl Common {
         self,
         name: &'static str,
         scale: Scale,
-        engine: impl FnOnce(Option<Executor>) -> Box<dyn Drive>,
+        driver: impl FnOnce(Option<Executor>) -> Box<dyn Driver>,
     ) -> Arc<Shared> {
         let settings = Settings {
             name,
@@ -467,28 +460,6 @@ impl Common {
             factory: self.factory,
             thread_name: self.thread_name,
         };
-        let shared = Shared::new(settings, engine(self.executor));
-        instance_begun();
-        shared
+        Shared::new(settings, driver(self.executor))
     }
-}
-
-static INSTANCES: AtomicUsize = AtomicUsize::new(0);
-
-/// Counts a timer that lives, and complains, once, about too many.
-fn instance_begun() {
-    static COMPLAINED: AtomicBool = AtomicBool::new(false);
-    // Relaxed: figures, which order nothing.
-    let instances = INSTANCES.fetch_add(1, Ordering::Relaxed) + 1;
-    if instances > MANY_INSTANCES && !COMPLAINED.swap(true, Ordering::Relaxed) {
-        log::error!(
-            "{instances} timers are alive in this process, more than {MANY_INSTANCES}; each has a \
-             thread of its own and can hold millions of timeouts, so a few can be shared by all"
-        );
-    }
-}
-
-/// Counts a timer that has been stopped.
-pub(crate) fn instance_ended() {
-    INSTANCES.fetch_sub(1, Ordering::Relaxed);
 }

@@ -1,9 +1,8 @@
 //! A [`TimerHandle`] as the timer of hyper.
 
-use crate::api::future::Sleep;
-use crate::api::timer::TimerHandle;
-use crate::shared::Shared;
-use crate::time::clock::{Clock, nanos};
+use super::future::Sleep;
+use crate::shared::{Shared, TimerHandle};
+use crate::time::{Clock, nanos};
 use ::hyper::rt;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
@@ -43,19 +42,19 @@ impl rt::Timer for TimerHandle {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        let moment = moment_of(&self.shared().clock, deadline);
+        let moment = moment_of(self.shared().clock(), deadline);
         Box::pin(HyperSleep(Sleep::until(self.shared(), moment)))
     }
 
     fn now(&self) -> Instant {
-        now(&self.shared().clock)
+        now(self.shared().clock())
     }
 
     /// In place, if `sleep` is of this timer; otherwise it is replaced.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
             Some(mut own) if own.is_of(self.shared()) => {
-                let moment = moment_of(&self.shared().clock, new_deadline);
+                let moment = moment_of(self.shared().clock(), new_deadline);
                 own.0.reset_to(moment);
             }
             _ => *sleep = rt::Timer::sleep_until(self, new_deadline),

@@ -1,8 +1,12 @@
 //! The public methods: owners, handle, builders and futures.
 
-pub(crate) mod builder;
-pub(crate) mod future;
+mod builder;
+mod future;
 #[cfg(feature = "hyper")]
 mod hyper;
 #[expect(unsafe_code, reason = "a closure that is refused gets its type back")]
-pub(crate) mod timer;
+mod timer;
+
+pub use builder::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
+pub use future::{Interval, Sleep, WithTimeout};
+pub use timer::{HashedWheelTimer, HierarchicalWheelTimer};

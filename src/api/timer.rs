@@ -2,13 +2,11 @@
 
 use crate::api::builder::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
 use crate::api::future::{Interval, Sleep, WithTimeout};
-use crate::error::{RejectReason, Rejected, StartError, StopError};
-use crate::metrics::stats::Stats;
-use crate::shared::launch;
-use crate::shared::lifecycle::TimerState;
-use crate::shared::timeout::Timeout;
-use crate::shared::{Shared, When};
-use crate::slots::stored_task::{Period, StoredTask};
+use crate::error::{Rejected, StartError, StopError};
+use crate::metrics::Stats;
+use crate::shared::{Shared, Timeout, TimerHandle, TimerState, When};
+use crate::slots::StoredTask;
+use crate::time::Period;
 use std::fmt;
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -55,47 +53,13 @@ pub struct HierarchicalWheelTimer {
     shared: Arc<Shared>,
 }
 
-/// A handle on a timer of either kind, cheap to clone.
-///
-/// It can do all that an owner can. It does not keep the timer running: when the owner is dropped the timer
-/// stops, and the handle says so. A task may therefore hold one on its own timer, without a cycle.
-///
-/// ```
-/// use hashed_wheel::{HashedWheelTimer, TimerHandle, TimerState};
-/// use std::time::Duration;
-///
-/// // Takes either timer.
-/// fn remind(timer: &TimerHandle) -> bool {
-///     timer.new_timeout(|_| println!("drink something"), Duration::from_secs(3600)).is_ok()
-/// }
-///
-/// let timer = HashedWheelTimer::default();
-/// let handle = timer.handle();
-/// assert!(remind(&handle));
-///
-/// drop(timer);
-/// assert_eq!(handle.state(), TimerState::Shutdown);
-/// assert!(!remind(&handle));
-/// ```
-#[derive(Clone)]
-pub struct TimerHandle {
-    shared: Arc<Shared>,
-}
-
-impl TimerHandle {
-    pub(crate) fn new(shared: Arc<Shared>) -> TimerHandle {
-        TimerHandle { shared }
-    }
-
-    #[cfg(any(test, feature = "hyper", feature = "unstable-wheels"))]
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-}
-
 impl HashedWheelTimer {
     pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
         HashedWheelTimer { shared }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// A timer that looks at its timeouts every `tick_duration`, on a wheel of `ticks_per_wheel`
@@ -148,6 +112,10 @@ impl Default for HashedWheelTimer {
 impl HierarchicalWheelTimer {
     pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
         HierarchicalWheelTimer { shared }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// A timer that looks at its timeouts every `tick_duration`, on levels of `wheel_size` buckets. It
@@ -238,7 +206,7 @@ macro_rules! timer_methods {
             where
                 F: FnOnce(&Timeout) + Send + 'static,
             {
-                self.shared.schedule(StoredTask::once(task), When::After(delay)).map_err(
+                self.shared().schedule(StoredTask::once(task), When::After(delay)).map_err(
                     // SAFETY: the task comes back as it was stored, two lines above.
                     |(task, reason)| Rejected { task: unsafe { task.into_once() }, reason },
                 )
@@ -282,7 +250,7 @@ macro_rules! timer_methods {
             where
                 F: FnMut(&Timeout) + Send + 'static,
             {
-                self.shared
+                self.shared()
                     .schedule(StoredTask::periodic(task, period), When::After(initial_delay))
                     .map_err(|(task, reason)| Rejected {
                         // SAFETY: the task comes back as it was stored, three lines above.
@@ -310,7 +278,7 @@ macro_rules! timer_methods {
             /// [`StartError`] if it has been stopped, or if its thread could not be started; in that case
             /// the next call tries again.
             pub fn start(&self) -> Result<(), StartError> {
-                launch::start(&self.shared)
+                self.shared().start()
             }
 
             /// Stops the timer for good, waits for its thread, and returns every timeout that was
@@ -339,7 +307,7 @@ macro_rules! timer_methods {
             /// [`StopError`] when called by a task on the timer thread, which it would have to wait for, or by
             /// the thread factory. Nothing has changed then.
             pub fn stop(&self) -> Result<Vec<Timeout>, StopError> {
-                launch::stop(&self.shared)
+                self.shared().stop()
             }
 
             /// Where the timer is in its life.
@@ -353,7 +321,7 @@ macro_rules! timer_methods {
             /// # Ok::<(), StopError>(())
             /// ```
             pub fn state(&self) -> TimerState {
-                self.shared.lifecycle.state()
+                self.shared().state()
             }
 
             /// How many timeouts are scheduled and have neither fired nor been cancelled.
@@ -371,7 +339,7 @@ macro_rules! timer_methods {
             /// # Ok::<(), Box<dyn std::error::Error>>(())
             /// ```
             pub fn pending_timeouts(&self) -> usize {
-                self.shared.pending_timeouts()
+                self.shared().pending_timeouts()
             }
 
             /// What the timer has done so far, and what it holds.
@@ -395,7 +363,7 @@ macro_rules! timer_methods {
             /// # Ok::<(), Box<dyn std::error::Error>>(())
             /// ```
             pub fn stats(&self) -> Stats {
-                self.shared.stats()
+                self.shared().stats()
             }
 
             /// A handle on this timer.
@@ -411,7 +379,7 @@ macro_rules! timer_methods {
             /// ```
             #[must_use]
             pub fn handle(&self) -> TimerHandle {
-                TimerHandle { shared: Arc::clone(&self.shared) }
+                TimerHandle::new(Arc::clone(self.shared()))
             }
 
             /// A future that is ready `delay` after this call, or with an error when the timer has
@@ -435,7 +403,7 @@ macro_rules! timer_methods {
             /// # Ok::<(), ConfigError>(())
             /// ```
             pub fn sleep(&self, delay: Duration) -> Sleep {
-                Sleep::new(&self.shared, delay)
+                Sleep::new(self.shared(), delay)
             }
 
             /// `future`, given until `delay` after this call. If it is ready when first polled, no
@@ -487,7 +455,7 @@ macro_rules! timer_methods {
             /// # drop(report);
             /// ```
             pub fn interval(&self, period: Duration) -> Interval {
-                Interval::new(&self.shared, period)
+                Interval::new(self.shared(), period)
             }
         }
 
@@ -495,7 +463,7 @@ macro_rules! timer_methods {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($timer))
                     .field("state", &self.state())
-                    .field("tick", &Duration::from_nanos(self.shared.scale.tick()))
+                    .field("tick", &self.shared().tick())
                     .field("pending", &self.pending_timeouts())
                     .finish_non_exhaustive()
             }
@@ -517,18 +485,12 @@ timer_methods!(
 
 impl Drop for HashedWheelTimer {
     fn drop(&mut self) {
-        launch::drop_owner(&self.shared);
+        self.shared.drop_owner();
     }
 }
 
 impl Drop for HierarchicalWheelTimer {
     fn drop(&mut self) {
-        launch::drop_owner(&self.shared);
-    }
-}
-
-impl From<RejectReason> for crate::TimeoutError {
-    fn from(reason: RejectReason) -> Self {
-        crate::TimeoutError::Rejected(reason)
+        self.shared.drop_owner();
     }
 }

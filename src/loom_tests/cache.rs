@@ -2,16 +2,16 @@
 //! slots here.
 
 use super::{Probe, arm_number, explore};
+use crate::slots::Handle;
+use crate::slots::Left;
 use crate::slots::Slab;
 use crate::slots::local::{self, Depot};
-use crate::slots::slot::Left;
-use crate::slots::word::Word;
 use loom::thread;
 use std::sync::Arc;
 
 /// Takes a slot, arms it, cancels the timeout and frees the slot: a timeout's whole life, on one
 /// thread. The number of the slot.
-fn live(slab: &Slab, depot: &Arc<Depot>, probe: &Probe) -> u32 {
+fn live(slab: &Slab<()>, depot: &Arc<Depot>, probe: &Probe) -> u32 {
     let vacant = local::with_cache(depot, |cache| cache.take(slab));
     let number = vacant.slot();
     // SAFETY: the number came from this slab.
@@ -19,7 +19,7 @@ fn live(slab: &Slab, depot: &Arc<Depot>, probe: &Probe) -> u32 {
     assert!(slot.is_free());
     arm_number(slot, number, probe.task(), 1);
     assert!(slot.cancel(|| ()));
-    assert_eq!(slot.leave(Word::USER), Left::Abandoned);
+    assert_eq!(slot.leave(Handle::User), Left::Abandoned);
     local::with_cache(depot, |cache| cache.put(number, slot));
     number
 }

@@ -1,10 +1,11 @@
 //! Who gives a timer's memory back, when its owner and the last handle go at the same time.
 
+use super::Slot;
 use super::{Probe, arm, builder, explore, free_slot};
 use crate::ManualClock;
-use crate::shared::lifecycle::{Closed, Entered, Lifecycle};
-use crate::slots::slot::{Left, Slot, StopOutcome};
-use crate::slots::word::Word;
+use crate::shared::{Closed, Entered, Lifecycle};
+use crate::slots::Handle;
+use crate::slots::{Left, StopOutcome};
 use crate::sync::{Mutex, UnsafeCell};
 use loom::thread;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ impl Memory {
     }
 
     /// What a handle's drop does. Whether it gave the memory back.
-    fn drop_handle(&self, handle: u64) -> bool {
+    fn drop_handle(&self, handle: Handle) -> bool {
         if self.touch().slot.leave(handle) == Left::InUse {
             return false;
         }
@@ -91,7 +92,7 @@ fn the_last_handle_of_a_closed_timer_frees_its_memory_once_and_last() {
             let memory = Arc::clone(&memory);
             move || {
                 memory.touch().slot.cancel(|| ());
-                memory.drop_handle(Word::USER)
+                memory.drop_handle(Handle::User)
             }
         });
 
@@ -99,7 +100,7 @@ fn the_last_handle_of_a_closed_timer_frees_its_memory_once_and_last() {
         assert_eq!(memory.touch().lifecycle.close(false), Closed::Running);
         if memory.touch().slot.stop() == StopOutcome::Returned {
             drop(memory.touch().slot.take_stopped());
-            assert!(!memory.drop_handle(Word::RETURNED), "the owner is there");
+            assert!(!memory.drop_handle(Handle::Returned), "the owner is there");
         }
         let by_owner = memory.release();
         let by_handle = user.join().unwrap();

@@ -41,11 +41,9 @@ mod start;
 mod stop;
 
 use crate::entry::Entry;
-use crate::slots::slot::{Slot, Vacant};
-use crate::slots::stored_task::StoredTask;
-use crate::slots::word::Word;
+use crate::slots::{self, Vacant};
 use crate::sync::{Condvar, Mutex};
-use crate::time::tick::Tick;
+use crate::time::Tick;
 use crate::{HashedWheelTimer, HashedWheelTimerBuilder, Period, Stats, TimerHandle};
 use loom::thread::ThreadId;
 use std::collections::HashMap;
@@ -55,6 +53,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// Slots and tasks here are given nothing.
+type Slot = slots::Slot<()>;
+type StoredTask = slots::StoredTask<()>;
 
 /// Preemptions of a run, unless the environment says otherwise.
 const PREEMPTIONS: usize = 2;
@@ -166,14 +168,14 @@ impl Probe {
 
 /// A slot that was never used.
 fn free_slot() -> Slot {
-    Slot::new(Word(0))
+    Slot::new(0)
 }
 
 /// Arms a slot, which must be free and in nobody else's hands.
 fn arm_number(slot: &Slot, number: u32, task: StoredTask, due: u64) -> Entry {
     // SAFETY: as said.
     let vacant = unsafe { Vacant::new(number) };
-    let periodic = task.kind() == crate::slots::stored_task::Kind::Periodic;
+    let periodic = task.kind() == crate::slots::Kind::Periodic;
     slot.arm(vacant, task, Tick(due), due, periodic)
 }
 

@@ -1,10 +1,11 @@
 //! One slot with a periodic task: its run, its cancel and `stop` at the same time.
 
+use super::Slot;
+use super::StoredTask;
 use super::{Probe, arm, explore, free_slot};
-use crate::slots::slot::{Left, Met, Running, Slot, StopOutcome};
-use crate::slots::stored_task::StoredTask;
-use crate::slots::word::Word;
-use crate::time::tick::Tick;
+use crate::slots::Handle;
+use crate::slots::{Left, Met, Running, StopOutcome};
+use crate::time::Tick;
 use loom::thread;
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ fn a_periodic_run_its_cancel_and_stop_end_it_once() {
         let (slot, running, task) = running(&probe);
         let user = thread::spawn({
             let slot = Arc::clone(&slot);
-            move || (slot.cancel(|| ()), slot.leave(Word::USER))
+            move || (slot.cancel(|| ()), slot.leave(Handle::User))
         });
         let stop = thread::spawn({
             let slot = Arc::clone(&slot);
@@ -51,7 +52,7 @@ fn a_periodic_run_its_cancel_and_stop_end_it_once() {
                 let returned = slot.stop() == StopOutcome::Returned;
                 returned.then(|| {
                     let task = slot.take_stopped();
-                    (task.is_some(), slot.leave(Word::RETURNED))
+                    (task.is_some(), slot.leave(Handle::Returned))
                 })
             }
         });
@@ -87,7 +88,7 @@ fn the_runner_and_both_handles_free_the_slot_once_in_any_order() {
             let slot = Arc::clone(&slot);
             thread::spawn(move || slot.leave(handle))
         };
-        let (user, returned) = (leave(Word::USER), leave(Word::RETURNED));
+        let (user, returned) = (leave(Handle::User), leave(Handle::Returned));
         let runner = end_run(&slot, running, task).expect("it was stopped");
         let all = [user.join().unwrap(), returned.join().unwrap(), runner];
 

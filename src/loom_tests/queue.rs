@@ -1,12 +1,12 @@
 //! The ring and the lane: what several producers push, one worker takes. The ring has room for two
 //! entries here, and a heap of two is compacted.
 
+use super::Slot;
 use super::{Probe, arm_number, explore, free_slot};
 use crate::entry::Entry;
 use crate::queue::pending::{Filed, Filer, Inlet, Lane, Pushed, Surroundings};
 use crate::queue::ring::Ring;
-use crate::slots::slot::Slot;
-use crate::time::tick::Tick;
+use crate::time::Tick;
 use loom::thread;
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
 //! One slot and one entry: user, worker and `stop` at the same time.
 
+use super::Slot;
 use super::{Probe, arm, explore, free_slot};
 use crate::entry::Entry;
-use crate::slots::slot::{Left, Met, Reset, Slot, StopOutcome};
-use crate::slots::word::{State, Word};
-use crate::time::tick::Tick;
+use crate::slots::{Handle, Phase};
+use crate::slots::{Left, Met, Reset, StopOutcome};
+use crate::time::Tick;
 use loom::thread;
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ fn a_cancel_and_a_claim_end_the_task_exactly_once_and_reuse_is_clean() {
         });
 
         let cancelled = slot.cancel(|| ());
-        let freed = free_if(&slot, slot.leave(Word::USER));
+        let freed = free_if(&slot, slot.leave(Handle::User));
         // The next tenant may move in while the worker still looks at the old entry.
         let mut next = freed.then(|| arm(&slot, second.task(), 9));
         let worker_freed = worker.join().unwrap();
@@ -76,11 +77,11 @@ fn a_handle_dropped_while_its_task_runs_frees_the_slot_once() {
         let entry = arm(&slot, probe.task(), 1);
         let handle = thread::spawn({
             let slot = Arc::clone(&slot);
-            move || free_if(&slot, slot.leave(Word::USER))
+            move || free_if(&slot, slot.leave(Handle::User))
         });
         let left = fire(&slot, entry, 1).expect("nobody cancels it");
         // A run that knew itself alone has not even said that it is over.
-        let alone = left == Left::Abandoned && slot.word().state() == State::Running;
+        let alone = left == Left::Abandoned && slot.status().phase == Phase::Running;
         let freed = free_if(&slot, left);
         let handle_freed = handle.join().unwrap();
 
@@ -101,7 +102,7 @@ fn a_stale_entry_never_fires_the_next_tenant_early() {
         || {
             // `seq` goes round between the two tenants, so that the second has an entry of long ago
             // with its own `seq`, told apart by `epoch` alone.
-            let slot = Arc::new(Slot::new(Word(0x1ffe << 6)));
+            let slot = Arc::new(Slot::new(0x1ffe));
             let (first, second) = (Probe::default(), Probe::default());
             let stale = arm(&slot, first.task(), 1);
             let ancient = Entry::new(Tick(1), 0, 0, 0);
@@ -116,7 +117,7 @@ fn a_stale_entry_never_fires_the_next_tenant_early() {
             });
 
             let cancelled = slot.cancel(|| ());
-            let mut left = slot.leave(Word::USER);
+            let mut left = slot.leave(Handle::User);
             if left == Left::InUse {
                 left = worker.join().unwrap().expect("it runs");
                 assert!(free_if(&slot, left));
@@ -127,7 +128,7 @@ fn a_stale_entry_never_fires_the_next_tenant_early() {
                 assert_eq!(worker.join().unwrap().is_some(), !cancelled);
             }
             assert!(first.is_gone() && !second.is_gone());
-            assert_eq!((slot.word().seq(), slot.word().due()), (0, Tick(9)));
+            assert_eq!((slot.seq(), slot.status().due), (0, Tick(9)));
             assert!(slot.disarm().is_some());
             if cancelled {
                 "the first tenant was cancelled"
@@ -184,7 +185,7 @@ fn two_resets_leave_one_live_entry_not_later_than_the_deadline() {
         });
         let entries = [Some(first), reset(&slot, 3), other.join().unwrap()];
 
-        let due = slot.word().due();
+        let due = slot.status().due;
         let mut live = entries
             .into_iter()
             .flatten()
@@ -211,11 +212,11 @@ fn the_users_and_the_returned_handle_free_the_slot_once_in_any_order() {
                 let slot = Arc::clone(&slot);
                 move || {
                     assert!(!slot.cancel(|| ()), "it is stopped");
-                    free_if(&slot, slot.leave(Word::USER))
+                    free_if(&slot, slot.leave(Handle::User))
                 }
             });
             drop(slot.take_stopped().expect("its task is inside"));
-            let freed = free_if(&slot, slot.leave(Word::RETURNED));
+            let freed = free_if(&slot, slot.leave(Handle::Returned));
             let user_freed = user.join().unwrap();
 
             assert!(freed ^ user_freed, "freed once");

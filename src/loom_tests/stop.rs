@@ -17,7 +17,7 @@ fn schedule_and_stop(timer: &HashedWheelTimer, delay: Duration) -> &'static str 
             Err(rejected) => {
                 assert!(matches!(rejected.reason, RejectReason::Stopped));
                 // At the door, before it had a slot; or taken back from its slot.
-                Some((rejected, timer.shared().slab.used() == 0))
+                Some((rejected, timer.shared().used_slots() == 0))
             }
         }
     });

@@ -1,4 +1,10 @@
 //! Counters: what a timer has done, and what it holds.
 
-pub(crate) mod histogram;
-pub(crate) mod stats;
+mod counters;
+mod histogram;
+mod stats;
+
+pub(crate) use counters::{Counter, Metrics, Sums, WheelCounters};
+pub use histogram::Lateness;
+pub(crate) use stats::Holdings;
+pub use stats::Stats;

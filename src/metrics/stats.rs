@@ -1,9 +1,7 @@
-//! Counters: what a timer has done, and what it holds.
+//! The snapshot of a timer's counters that users see.
 
-use crate::metrics::histogram::{Lateness, Recorder};
-use crate::slots::local::Sums;
-use crate::wheel::WheelCounters;
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::counters::{Metrics, Sums};
+use super::histogram::Lateness;
 use std::time::Duration;
 
 /// A snapshot of a timer's counters.
@@ -95,78 +93,9 @@ pub struct Stats {
     pub lateness: Lateness,
 }
 
-/// What several threads may count, seldom enough for a shared counter.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Tally {
-    pub(crate) rejected: Counter,
-    pub(crate) panicked: Counter,
-    pub(crate) unprocessed: Counter,
-    pub(crate) periodic_runs: Counter,
-    pub(crate) dropped_jobs: Counter,
-    pub(crate) slow_tasks: Counter,
-    /// Nanoseconds.
-    pub(crate) longest_task: Counter,
-}
-
-/// A counter that anybody may change. Relaxed throughout: it is a figure, and orders nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(crate) fn add(&self, count: u64) {
-        self.0.fetch_add(count, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn raise_to(&self, value: u64) {
-        // The load keeps the common case free of a locked instruction.
-        if value > self.0.load(Ordering::Relaxed) {
-            self.0.fetch_max(value, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// What only the worker counts, as it last told.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct WorkerTally {
-    pub(crate) wakeups: Counter,
-    pub(crate) transferred: Counter,
-    pub(crate) swept: Counter,
-    /// Taken out of the queue, and not in the wheel yet.
-    pub(crate) taken: Counter,
-    pub(crate) filed: Counter,
-    pub(crate) wheel_bytes: Counter,
-    bucket_visits: Counter,
-    passed_over: Counter,
-    cascaded: Counter,
-    levels: Counter,
-}
-
-impl WorkerTally {
-    pub(crate) fn tell_wheel(&self, counters: WheelCounters) {
-        self.bucket_visits.set(counters.bucket_visits);
-        self.passed_over.set(counters.passed_over);
-        self.cascaded.set(counters.cascaded);
-        self.levels.set(counters.levels);
-    }
-}
-
-/// Where the counters of a timer are.
+/// What [`Stats::collect`] is told of a timer beside its counters.
 #[derive(Clone, Copy)]
-pub(crate) struct Sources<'a> {
-    pub(crate) tally: &'a Tally,
-    pub(crate) worker: &'a WorkerTally,
-    pub(crate) lateness: &'a Recorder,
+pub(crate) struct Holdings {
     /// Entries in the lanes.
     pub(crate) queued: usize,
     /// Bytes of everything but the wheel.
@@ -176,8 +105,8 @@ pub(crate) struct Sources<'a> {
 }
 
 impl Stats {
-    pub(crate) fn collect(from: Sources<'_>, sums: impl FnOnce() -> Sums) -> Stats {
-        let Sources { tally, worker, .. } = from;
+    pub(crate) fn collect(metrics: &Metrics, from: Holdings, sums: impl FnOnce() -> Sums) -> Stats {
+        let (tally, worker) = (&metrics.tally, &metrics.worker_tally);
         // Before the sums: who is counted as unprocessed is then also counted as scheduled.
         let unprocessed = tally.unprocessed.get();
         let sums = sums();
@@ -205,7 +134,7 @@ impl Stats {
             longest_task: Duration::from_nanos(tally.longest_task.get()),
             ..Stats::default()
         };
-        from.lateness.read(&mut stats.lateness);
+        metrics.lateness.read(&mut stats.lateness);
         stats.max_lateness = stats.lateness.max();
         if !from.done {
             stats.queued += worker.taken.get();

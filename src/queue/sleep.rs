@@ -46,7 +46,7 @@
 
 use crate::sync::thread::{self, Thread};
 use crate::sync::{AtomicU64, Ordering};
-use crate::time::tick::Tick;
+use crate::time::Tick;
 use std::sync::OnceLock;
 use std::time::Duration;
 

@@ -1,36 +1,43 @@
 //! The memory of one timer, shared by its owner, its handles and its worker: everything that is
-//! reached from any thread. What only the timer thread touches is in the [engine](crate::worker::engine).
+//! reached from any thread. What only the timer thread touches is in the [driver](Driver).
 
-pub(crate) mod launch;
-pub(crate) mod lifecycle;
-pub(crate) mod reentrancy;
+mod driver;
+mod handle;
+mod instances;
+mod lifecycle;
+mod reentrancy;
 #[expect(unsafe_code, reason = "as in this module")]
-pub(crate) mod retired;
+mod retired;
+mod schedule;
+mod shutdown;
+mod startup;
+mod task;
 #[expect(unsafe_code, reason = "a handle points to its timer without counting")]
-pub(crate) mod timeout;
+mod timeout;
 
-use self::reentrancy::Activity;
-use crate::entry::Entry;
-use crate::error::RejectReason;
-use crate::metrics::histogram::Recorder;
-use crate::metrics::stats::{Counter, Sources, Stats, Tally, WorkerTally};
-use crate::queue::pending::{Lane, Pushed, Surroundings};
-use crate::queue::sleep::Sleep;
-use crate::shared::lifecycle::Lifecycle;
-use crate::shared::timeout::Timeout;
-use crate::slots::Slab;
+pub(crate) use driver::Driver;
+pub use handle::TimerHandle;
+pub use lifecycle::TimerState;
+#[cfg(all(test, hashed_wheel_loom))]
+pub(crate) use lifecycle::{Closed, Entered, Lifecycle};
+pub(crate) use reentrancy::Activity;
+pub(crate) use schedule::When;
+pub(crate) use startup::Factory;
+pub use task::{Job, Task};
+pub(crate) use timeout::Progress;
+pub use timeout::Timeout;
+
+use crate::metrics::{Counter, Holdings, Metrics, Stats};
+use crate::queue::PendingQueue;
 use crate::slots::local::{self, Counters, Depot};
-use crate::slots::slot::{Slot, Vacant};
-use crate::slots::stored_task::{Kind, StoredTask};
+use crate::slots::{Slab, Slot};
 use crate::sync::thread::JoinHandle;
-use crate::sync::{AtomicU8, AtomicUsize, Mutex, Ordering, fence};
-use crate::time::clock::{Clock, FOREVER, Scale, nanos};
-use crate::time::manual::ManualClock;
-use crate::time::tick::Tick;
-use crate::worker::engine::Drive;
+use crate::sync::{AtomicU8, AtomicUsize, Mutex, Ordering};
+use crate::time::{Clock, ManualClock, Scale, Tick};
+#[cfg(not(all(test, hashed_wheel_loom)))]
+use lifecycle::Lifecycle;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 /// What a timer is built with, beside its wheel.
@@ -42,43 +49,39 @@ pub(crate) struct Settings {
     /// `usize::MAX` for no limit.
     pub(crate) max_pending: usize,
     pub(crate) max_transfers: usize,
-    pub(crate) factory: Option<launch::Factory>,
+    pub(crate) factory: Option<Factory>,
     pub(crate) thread_name: Option<String>,
 }
 
 pub(crate) struct Shared {
     // Read by every call and hardly ever written.
     /// Never used twice in a process.
-    pub(crate) id: u64,
-    pub(crate) name: &'static str,
-    pub(crate) scale: Scale,
-    pub(crate) clock: Clock,
+    id: u64,
+    name: &'static str,
+    scale: Scale,
+    clock: Clock,
     max_pending: usize,
-    pub(crate) max_transfers: usize,
-    pub(crate) lifecycle: Lifecycle,
-    pub(crate) slab: Slab,
-    pub(crate) depot: Arc<Depot>,
-    /// A power of two of them.
-    pub(crate) lanes: Box<[Lane]>,
+    max_transfers: usize,
+    lifecycle: Lifecycle,
+    slab: Slab<Timeout>,
+    depot: Arc<Depot>,
 
     // Written by many, each on lines of its own.
-    pub(crate) sleep: Sleep,
+    queue: PendingQueue,
     limited: Limited,
-    pub(crate) tally: Tally,
-    pub(crate) worker_tally: WorkerTally,
-    pub(crate) lateness: Recorder,
+    metrics: Metrics,
     /// The last boundary whose tasks have begun to run.
-    pub(crate) processed: Counter,
+    processed: Counter,
 
     // For starting and stopping.
-    pub(crate) launcher: Mutex<Option<launch::Launcher>>,
+    launcher: Mutex<Option<startup::Launcher>>,
     /// Here while nobody runs it: before the start, and between the boundaries of a manual clock.
-    pub(crate) engine: Mutex<Option<Box<dyn Drive>>>,
-    pub(crate) thread: Mutex<Option<JoinHandle<()>>>,
+    driver: Mutex<Option<Box<dyn Driver>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     /// What `stop` is to return, once the timer has come to its end.
-    pub(crate) leftovers: Mutex<Vec<Timeout>>,
+    leftovers: Mutex<Vec<Timeout>>,
     /// The owner was dropped by the thread factory, which could not wait for itself.
-    pub(crate) orphaned: AtomicBool,
+    orphaned: AtomicBool,
     /// The owner and the engine: the last of them to leave sees to the memory.
     keepers: AtomicU8,
 }
@@ -87,17 +90,8 @@ pub(crate) struct Shared {
 #[repr(align(128))]
 struct Limited(AtomicUsize);
 
-/// When a timeout is due.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum When {
-    /// This long after the call.
-    After(Duration),
-    /// At this moment of the timer's clock.
-    At(u64),
-}
-
 impl Shared {
-    pub(crate) fn new(settings: Settings, engine: Box<dyn Drive>) -> Arc<Shared> {
+    pub(crate) fn new(settings: Settings, driver: Box<dyn Driver>) -> Arc<Shared> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         // Relaxed: any distinct number will do.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
@@ -111,179 +105,40 @@ impl Shared {
             lifecycle: Lifecycle::new(),
             slab: Slab::new(),
             depot: Depot::new(id),
-            lanes: Lane::all(),
-            sleep: Sleep::new(),
+            queue: PendingQueue::new(),
             limited: Limited(AtomicUsize::new(0)),
-            tally: Tally::default(),
-            worker_tally: WorkerTally::default(),
-            lateness: Recorder::new(),
+            metrics: Metrics::new(),
             processed: Counter::default(),
-            launcher: Mutex::new(Some(launch::Launcher::new(
+            launcher: Mutex::new(Some(startup::Launcher::new(
                 settings.factory,
                 settings
                     .thread_name
                     .unwrap_or_else(|| format!("{}-{id}", settings.name)),
             ))),
-            engine: Mutex::new(Some(engine)),
+            driver: Mutex::new(Some(driver)),
             thread: Mutex::new(None),
             leftovers: Mutex::new(Vec::new()),
             orphaned: AtomicBool::new(false),
             keepers: AtomicU8::new(2),
         });
-        if let Some(engine) = &*shared.engine.lock() {
-            engine.tell(&shared);
+        if let Some(driver) = &*shared.driver.lock() {
+            driver.tell(&shared);
         }
+        instances::begun();
         shared
-    }
-
-    // ── scheduling ────────────────────────────────────────────────────────────────────────────
-
-    /// Takes a task: arms a slot, pushes its entry, and looks whether the timer has stopped meanwhile.
-    ///
-    /// Inlined, so that the task is written to its slot from where it is; what it calls is not.
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "as said; it is worth a tenth of the call"
-    )]
-    pub(crate) fn schedule(
-        self: &Arc<Self>,
-        task: StoredTask,
-        when: When,
-    ) -> Result<Timeout, (StoredTask, RejectReason)> {
-        let vacant = match self.vacancy() {
-            Ok(vacant) => vacant,
-            Err(reason) => return Err((task, *reason)),
-        };
-        let periodic = task.kind() == Kind::Periodic;
-        let (due, deadline) = self.deadline(when);
-        let number = vacant.slot();
-        let entry = self.slot(number).arm(vacant, task, due, deadline, periodic);
-        let timeout = Timeout::of_user(self, number);
-        self.submit(entry);
-        // A stop that this look misses has not begun its scan when the entry was pushed, and will
-        // find the slot armed: see `launch::finish`.
-        if self.lifecycle.is_shutdown() {
-            if let Some(task) = self.withdraw(number) {
-                return Err((task, RejectReason::Stopped));
-            }
-        }
-        Ok(timeout)
-    }
-
-    /// A slot for a timeout that is taken, and counted. The reason is boxed to keep the answer small.
-    fn vacancy(self: &Arc<Self>) -> Result<Vacant, Box<RejectReason>> {
-        if let Err(reason) = self.admit() {
-            self.tally.rejected.add(1);
-            return Err(Box::new(reason));
-        }
-        Ok(local::with_cache(&self.depot, |cache| {
-            let vacant = cache.take(&self.slab);
-            // Before it is armed, so that nobody counts its end before its beginning.
-            cache.counters().scheduled.add(1);
-            vacant
-        }))
-    }
-
-    /// Makes room for one more and sees to it that the timer runs.
-    #[inline]
-    fn admit(self: &Arc<Self>) -> Result<(), RejectReason> {
-        if !self.lifecycle.is_started() {
-            launch::start(self)?;
-        }
-        if self.max_pending == usize::MAX {
-            Ok(())
-        } else {
-            self.admit_one()
-        }
-    }
-
-    #[cold]
-    fn admit_one(&self) -> Result<(), RejectReason> {
-        // Relaxed: the counter guards no data. One update, never add and undo: the limit holds at
-        // every moment.
-        self.limited
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| {
-                (pending < self.max_pending).then_some(pending + 1)
-            })
-            .map(drop)
-            .map_err(|_| RejectReason::TooManyPending {
-                max: self.max_pending,
-            })
-    }
-
-    /// The counterpart of [`Shared::admit_one`], when a timeout is over.
-    #[inline]
-    pub(crate) fn release_one(&self) {
-        if self.max_pending != usize::MAX {
-            self.limited.0.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    /// The boundary and the deadline, counted from the timer's start.
-    #[inline]
-    pub(crate) fn deadline(&self, when: When) -> (Tick, u64) {
-        let at = match when {
-            When::After(delay) => self.clock.now().saturating_add(nanos(delay)),
-            When::At(moment) => moment,
-        };
-        let deadline = match at {
-            FOREVER => FOREVER,
-            at => at.saturating_sub(self.lifecycle.started_at()),
-        };
-        let due = self.scale.due(deadline);
-        // A manual clock may stand on the very boundary whose tasks are running.
-        let coming = self.clock.manual().map_or(0, |_| self.processed.get() + 1);
-        (due.max(Tick(coming)), deadline)
-    }
-
-    /// Puts an entry into this thread's lane and wakes the worker if it would be late for it.
-    pub(crate) fn submit(&self, entry: Entry) {
-        if entry.due() == Tick::NEVER {
-            // No entry: nothing will ever have to be done about it, until `stop` scans the slots.
-            // The fence stands where a push has its sequentially consistent addition.
-            return fence(Ordering::SeqCst);
-        }
-        let lane = &self.lanes[local::thread_number() & (self.lanes.len() - 1)];
-        let pushed = lane.push(entry, self);
-        let crowded = pushed == Pushed::Crowded;
-        self.sleep.wake_for(entry.due(), crowded, || self.passed());
-    }
-
-    /// The timer stopped while this call was scheduling: the slot's word decides whether the scan of
-    /// `stop` has seen it. If not, the task is taken back.
-    #[cold]
-    fn withdraw(&self, number: u32) -> Option<StoredTask> {
-        let task = self.slot(number).disarm()?;
-        self.count(|counters| counters.scheduled.take_back(1));
-        self.release_one();
-        self.tally.rejected.add(1);
-        Some(task)
-    }
-
-    /// The timer stopped while a future's timeout was in its owner's hands, so that the scan of `stop` may
-    /// have passed it over: then it is counted here.
-    #[cold]
-    pub(crate) fn abandon(&self, slot: &Slot) {
-        if let Some(task) = slot.disarm() {
-            self.tally.unprocessed.add(1);
-            self.release_one();
-            drop(task);
-        }
     }
 
     // ── slots ─────────────────────────────────────────────────────────────────────────────────
 
     /// The slot of a number that came from this timer: every number in an entry or a handle does.
     #[inline]
-    pub(crate) fn slot(&self, number: u32) -> &Slot {
+    pub(crate) fn slot(&self, number: u32) -> &Slot<Timeout> {
         // SAFETY: numbers are made by `Cache::take` alone, from this timer's slab, and travel to
         // other threads with an entry or a handle, which orders the two calls.
         unsafe { self.slab.slot(number) }
     }
 
-    /// Frees a slot that was found [`Left::Abandoned`](crate::slots::slot::Left).
+    /// Frees a slot that was found [`Left::Abandoned`](crate::slots::Left).
     ///
     /// Unless an `Arc` is held, the timer's memory must not be touched after this.
     #[inline]
@@ -312,6 +167,65 @@ impl Shared {
 
     // ── what is asked from outside ────────────────────────────────────────────────────────────
 
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    #[cfg(feature = "hyper")]
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Nanoseconds on the timer's clock.
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    pub(crate) fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// The length of a tick.
+    pub(crate) fn tick(&self) -> Duration {
+        Duration::from_nanos(self.scale.tick())
+    }
+
+    pub(crate) fn max_transfers(&self) -> usize {
+        self.max_transfers
+    }
+
+    #[inline]
+    pub(crate) fn queue(&self) -> &PendingQueue {
+        &self.queue
+    }
+
+    #[inline]
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    pub(crate) fn state(&self) -> TimerState {
+        self.lifecycle.state()
+    }
+
+    /// Whether the timer has been stopped, sequentially consistent.
+    #[inline]
+    pub(crate) fn is_shutdown(&self) -> bool {
+        self.lifecycle.is_shutdown()
+    }
+
+    /// When the timer started, on its clock. Only of a timer that has.
+    #[inline]
+    pub(crate) fn started_at(&self) -> u64 {
+        self.lifecycle.started_at()
+    }
+
+    /// Says that the tasks of a boundary begin to run.
+    pub(crate) fn set_processed(&self, boundary: Tick) {
+        self.processed.set(boundary.0);
+    }
+
     /// The boundary that the clock has passed. Only of a timer that has started.
     pub(crate) fn passed(&self) -> Tick {
         self.scale
@@ -326,7 +240,7 @@ impl Shared {
     }
 
     pub(crate) fn pending(&self) -> u64 {
-        let unprocessed = self.tally.unprocessed.get();
+        let unprocessed = self.metrics.tally.unprocessed.get();
         let sums = self.depot.sums();
         let over = sums.expired + sums.cancelled + unprocessed;
         sums.scheduled.saturating_sub(over)
@@ -349,16 +263,12 @@ impl Shared {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let lanes: usize = self.lanes.iter().map(Lane::bytes).sum();
-        let sources = Sources {
-            tally: &self.tally,
-            worker: &self.worker_tally,
-            lateness: &self.lateness,
-            queued: self.lanes.iter().map(Lane::len).sum(),
-            bytes: self.slab.bytes() + lanes,
+        let holdings = Holdings {
+            queued: self.queue.len(),
+            bytes: self.slab.bytes() + self.queue.bytes(),
             done: self.is_done(),
         };
-        Stats::collect(sources, || self.depot.sums())
+        Stats::collect(&self.metrics, holdings, || self.depot.sums())
     }
 
     /// Marks this thread as doing something for this timer.
@@ -376,19 +286,15 @@ impl Shared {
     }
 }
 
-impl Surroundings for Shared {
-    fn now(&self) -> u64 {
-        self.clock.now()
+#[cfg(test)]
+impl Shared {
+    pub(crate) fn driver(&self) -> &Mutex<Option<Box<dyn Driver>>> {
+        &self.driver
     }
 
-    #[inline]
-    fn prefetch(&self, entry: Entry) {
-        self.slot(entry.slot()).prefetch();
-    }
-
-    #[inline]
-    fn is_dead(&self, entry: Entry) -> bool {
-        self.slot(entry.slot()).is_dead(entry)
+    #[cfg(hashed_wheel_loom)]
+    pub(crate) fn used_slots(&self) -> u32 {
+        self.slab.used()
     }
 }
 

@@ -73,7 +73,7 @@ pub(crate) fn is_in_task() -> bool {
     any(|frame| frame.activity != Activity::Starting)
 }
 
-/// Whether this thread runs a task of a timer on that manual clock.
-pub(crate) fn is_on_clock(clock: usize) -> bool {
-    any(|frame| frame.clock == clock && frame.activity != Activity::Starting)
+/// Whether this thread runs a task of that timer, on its thread or as a job.
+pub(crate) fn is_in_task_of(timer: u64) -> bool {
+    any(|frame| frame.timer == timer && frame.activity != Activity::Starting)
 }

@@ -19,7 +19,7 @@
 //!
 //! A handle that is leaked (`mem::forget`) leaks its timer's memory, reachable from here.
 
-use crate::shared::Shared;
+use super::Shared;
 use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

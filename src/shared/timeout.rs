@@ -1,13 +1,9 @@
 //! The handle of one timeout.
 
-use crate::TimerHandle;
+use super::{Shared, Task, TimerHandle, When};
 use crate::catch_panic::contain;
-use crate::shared::{Shared, When};
-use crate::slots::slot::{Left, Reset, Slot};
-use crate::slots::stored_task::{StoredTask, Task};
-use crate::slots::word::{State, Word};
-use crate::time::clock::FOREVER;
-use crate::time::tick::Tick;
+use crate::slots::{Handle, Kind, Left, Phase, Reset, Slot, StoredTask};
+use crate::time::Tick;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -32,7 +28,7 @@ use std::time::Duration;
 /// ```
 pub struct Timeout {
     /// Valid as long as this handle: its slot is not free, and that keeps the timer's memory
-    /// (see [`crate::shared::retired`]).
+    /// (see [`super::retired`]).
     shared: NonNull<Shared>,
     slot: u32,
     role: Role,
@@ -104,7 +100,7 @@ impl Timeout {
     }
 
     #[inline]
-    fn slot(&self) -> &Slot {
+    fn slot(&self) -> &Slot<Timeout> {
         self.shared().slot(self.slot)
     }
 
@@ -157,8 +153,8 @@ impl Timeout {
     /// ```
     pub fn is_cancelled(&self) -> bool {
         matches!(
-            self.slot().word().state(),
-            State::Cancelled | State::Stopped | State::Dismissed | State::Ending
+            self.slot().status().phase,
+            Phase::Cancelled | Phase::Stopped
         )
     }
 
@@ -178,10 +174,10 @@ impl Timeout {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_expired(&self) -> bool {
-        let word = self.slot().word();
-        match word.state() {
-            State::Expired => true,
-            State::Running => !word.is_periodic(),
+        let status = self.slot().status();
+        match status.phase {
+            Phase::Expired => true,
+            Phase::Running => !status.periodic,
             _ => false,
         }
     }
@@ -236,16 +232,16 @@ impl Timeout {
     /// ```
     pub fn remaining(&self) -> Duration {
         let shared = self.shared();
-        let word = self.slot().word();
-        let now = match word.state() {
-            State::Armed => shared.clock.now(),
-            State::Stopped | State::Dismissed => shared.lifecycle.stopped_at(),
+        let status = self.slot().status();
+        let now = match status.phase {
+            Phase::Pending => shared.clock.now(),
+            Phase::Stopped => shared.lifecycle.stopped_at(),
             _ => return Duration::ZERO,
         };
-        if word.due() == Tick::NEVER {
+        if status.due == Tick::NEVER {
             return Duration::MAX;
         }
-        let deadline = shared.deadline_of(self.slot(), word.due());
+        let deadline = shared.deadline_of(self.slot(), status.due);
         let elapsed = now.saturating_sub(shared.lifecycle.started_at());
         Duration::from_nanos(deadline.saturating_sub(elapsed))
     }
@@ -303,15 +299,15 @@ impl Timeout {
     /// Where the timeout of a future stands. Its task wakes; nobody but the future holds this handle.
     #[inline]
     pub(crate) fn progress(&self) -> Progress {
-        match self.slot().word().state() {
-            State::Armed => Progress::Pending,
-            State::Running | State::Expired => Progress::Fired,
-            _ => Progress::Stopped,
+        match self.slot().status().phase {
+            Phase::Pending => Progress::Pending,
+            Phase::Running | Phase::Expired => Progress::Fired,
+            Phase::Cancelled | Phase::Stopped => Progress::Stopped,
         }
     }
 
     /// Gives the timeout of a future another task, if it is pending. It does not count as another.
-    pub(crate) fn replace_task(&self, task: StoredTask, when: When) {
+    pub(crate) fn replace_task(&self, task: StoredTask<Timeout>, when: When) {
         let (shared, slot) = (self.shared(), self.slot());
         let Some((running, old)) = slot.take_back(self.slot) else {
             return;
@@ -333,7 +329,7 @@ impl Timeout {
     pub(crate) fn wake_future(&self) {
         if let Some(task) = self.slot().take_stopped() {
             if contain("a waker", || task.run(self)) {
-                self.shared().tally.panicked.add(1);
+                self.shared().metrics.tally.panicked.add(1);
             }
         }
     }
@@ -341,7 +337,7 @@ impl Timeout {
     /// Whether it belongs to a future, of a handle that [`Timeout::of_returned`] has just made.
     pub(crate) fn is_future(&self) -> bool {
         // SAFETY: this is the R handle.
-        unsafe { self.slot().stopped_kind() == Some(crate::slots::stored_task::Kind::Future) }
+        unsafe { self.slot().stopped_kind() == Some(Kind::Future) }
     }
 
     /// Drops the task of a handle that `stop` returned, and lets no panic out: the handles come in
@@ -349,7 +345,7 @@ impl Timeout {
     fn drop_task(&self) {
         if let Some(task) = self.slot().take_stopped() {
             if contain("the drop of a stopped timer's task", || drop(task)) {
-                self.shared().tally.panicked.add(1);
+                self.shared().metrics.tally.panicked.add(1);
             }
         }
     }
@@ -359,10 +355,10 @@ impl Drop for Timeout {
     #[inline]
     fn drop(&mut self) {
         let handle = match self.role {
-            Role::User => Word::USER,
+            Role::User => Handle::User,
             Role::Returned => {
                 self.drop_task();
-                Word::RETURNED
+                Handle::Returned
             }
             Role::Runner => return,
         };
@@ -375,35 +371,19 @@ impl Drop for Timeout {
 
 impl fmt::Debug for Timeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = self.slot().word();
-        let state = match word.state() {
-            State::Armed => "pending",
-            State::Running => "running",
-            State::Expired => "expired",
-            State::Ending | State::Cancelled => "cancelled",
-            State::Stopped | State::Dismissed => "stopped",
-            State::Free => "free",
+        let status = self.slot().status();
+        let phase = match status.phase {
+            Phase::Pending => "pending",
+            Phase::Running => "running",
+            Phase::Expired => "expired",
+            Phase::Cancelled => "cancelled",
+            Phase::Stopped => "stopped",
         };
         f.debug_struct("Timeout")
-            .field("state", &format_args!("{state}"))
-            .field("periodic", &word.is_periodic())
+            .field("state", &format_args!("{phase}"))
+            .field("periodic", &status.periodic)
             .field("remaining", &self.remaining())
             .finish()
-    }
-}
-
-impl Shared {
-    /// The deadline of a slot whose word says `due`, from the timer's start. Two resets that raced
-    /// may have left another's deadline in the slot; then the boundary itself.
-    #[inline]
-    pub(crate) fn deadline_of(&self, slot: &Slot, due: Tick) -> u64 {
-        let deadline = slot.deadline();
-        let boundary = self.scale.moment(due).unwrap_or(FOREVER);
-        if deadline <= boundary && boundary - deadline <= self.scale.tick() {
-            deadline
-        } else {
-            boundary
-        }
     }
 }
 

@@ -21,6 +21,7 @@
 
 use super::Slab;
 use super::slot::{Slot, Vacant};
+use crate::metrics::Sums;
 use crate::sync::Mutex;
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -82,14 +83,6 @@ impl OwnCounter {
 
 fn sum<'a>(counters: impl Iterator<Item = &'a OwnCounter>) -> u64 {
     counters.fold(0, |sum, counter| sum.wrapping_add(counter.get()))
-}
-
-/// The sums of the counters of all threads.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Sums {
-    pub(crate) scheduled: u64,
-    pub(crate) cancelled: u64,
-    pub(crate) expired: u64,
 }
 
 /// What the threads of one timer exchange. It may outlive the timer's memory: it holds numbers only.
@@ -164,7 +157,7 @@ impl Depot {
         last
     }
 
-    fn take_chain(&self, slab: &Slab) -> Chain {
+    fn take_chain<A>(&self, slab: &Slab<A>) -> Chain {
         if let Some(chain) = self.chains.lock().pop() {
             return chain;
         }
@@ -219,7 +212,7 @@ impl Cache {
 
     /// Takes a free slot.
     #[inline]
-    pub(crate) fn take(&self, slab: &Slab) -> Vacant {
+    pub(crate) fn take<A>(&self, slab: &Slab<A>) -> Vacant {
         let mut chain = self.current.replace(Chain::EMPTY);
         if chain.len == 0 {
             chain = self.refill(slab);
@@ -236,7 +229,7 @@ impl Cache {
     }
 
     #[cold]
-    fn refill(&self, slab: &Slab) -> Chain {
+    fn refill<A>(&self, slab: &Slab<A>) -> Chain {
         let spare = self.spare.replace(Chain::EMPTY);
         if spare.len > 0 {
             spare
@@ -247,7 +240,7 @@ impl Cache {
 
     /// Frees a slot that the caller has found abandoned.
     #[inline]
-    pub(crate) fn put(&self, number: u32, slot: &Slot) {
+    pub(crate) fn put<A>(&self, number: u32, slot: &Slot<A>) {
         let mut chain = self.current.replace(Chain::EMPTY);
         if chain.len == CHAIN {
             self.depot.put_chain(self.spare.replace(chain));

@@ -10,13 +10,16 @@
 
 pub(crate) mod local;
 mod mapped;
-pub(crate) mod slot;
-pub(crate) mod stored_task;
+mod slot;
+mod stored_task;
 #[forbid(unsafe_code)]
-pub(crate) mod word;
+mod word;
+
+pub(crate) use slot::{Handle, Left, Met, Reset, Running, Slot, StopOutcome, Vacant};
+pub(crate) use stored_task::{Kind, StoredTask};
+pub(crate) use word::Phase;
 
 use crate::sync::{Mutex, Ordering};
-use slot::Slot;
 use std::alloc::{self, Layout};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicPtr;
@@ -26,10 +29,10 @@ const FIRST_CHUNK: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 256 };
 /// Enough for 2^32 − 256 slots.
 const CHUNKS: usize = 24;
 
-pub(crate) struct Slab {
+pub(crate) struct Slab<A: 'static> {
     /// Chunk `k` has `FIRST_CHUNK << k` slots, the first of them number `FIRST_CHUNK × (2^k − 1)`.
     /// Null until it is needed, then never changed.
-    chunks: [AtomicPtr<Slot>; CHUNKS],
+    chunks: [AtomicPtr<Slot<A>>; CHUNKS],
     growth: Mutex<Growth>,
 }
 
@@ -41,8 +44,8 @@ struct Growth {
     allocations: Vec<Allocation>,
 }
 
-impl Slab {
-    pub(crate) fn new() -> Slab {
+impl<A> Slab<A> {
+    pub(crate) fn new() -> Slab<A> {
         Slab {
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
             growth: Mutex::default(),
@@ -54,7 +57,7 @@ impl Slab {
     /// # Safety
     /// The number came from [`Slab::grow`] of this slab, and that call happened before this one.
     #[inline]
-    pub(crate) unsafe fn slot(&self, number: u32) -> &Slot {
+    pub(crate) unsafe fn slot(&self, number: u32) -> &Slot<A> {
         let (chunk, offset) = locate(number);
         // Relaxed: the pointer was stored before the number was given out, and never changes.
         let first = self.chunks[chunk].load(Ordering::Relaxed);
@@ -94,14 +97,14 @@ impl Slab {
     }
 
     /// All slots that were ever given out when this was called.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Slot)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Slot<A>)> {
         // SAFETY: numbers below `used` were given out before `used` read it under the lock.
         (0..self.used()).map(|number| (number, unsafe { self.slot(number) }))
     }
 
     /// Bytes of all slots that were ever used.
     pub(crate) fn bytes(&self) -> usize {
-        self.used() as usize * size_of::<Slot>()
+        self.used() as usize * size_of::<Slot<()>>()
     }
 }
 
@@ -133,7 +136,7 @@ impl Allocation {
         for place in 0..slots {
             // SAFETY: there is room for so many. Loom's atomics are not made of zeroes.
             unsafe {
-                let free = Slot::new(word::Word(0));
+                let free = Slot::<()>::new(0);
                 allocation.first_slot().add(place).write(free);
             }
         }
@@ -142,7 +145,7 @@ impl Allocation {
 
     /// A large piece of memory, exactly as large as it has to be, and so on large pages from end to end.
     fn from_system(slots: usize) -> Option<Allocation> {
-        let layout = Layout::array::<Slot>(slots).ok()?;
+        let layout = Layout::array::<Slot<()>>(slots).ok()?;
         Some(Allocation {
             memory: mapped::map(layout.size())?,
             layout,
@@ -153,7 +156,7 @@ impl Allocation {
     /// Zeroed memory comes untouched only if no more than the usual alignment is asked for. So one more slot
     /// is asked for, and the alignment is seen to in [`Allocation::first_slot`].
     fn from_allocator(slots: usize) -> Allocation {
-        let layout = Layout::array::<[u8; size_of::<Slot>()]>(slots + 1)
+        let layout = Layout::array::<[u8; size_of::<Slot<()>>()]>(slots + 1)
             .and_then(|layout| layout.align_to(align_of::<usize>()))
             .expect("a chunk fits the address space");
         // SAFETY: the layout is not empty.
@@ -168,11 +171,11 @@ impl Allocation {
         }
     }
 
-    fn first_slot(&self) -> *mut Slot {
+    fn first_slot<A>(&self) -> *mut Slot<A> {
         let memory = self.memory.as_ptr();
         // In bounds: what the allocator gave has room for one slot more, and mappings begin with a page.
         memory
-            .wrapping_add(memory.align_offset(align_of::<Slot>()))
+            .wrapping_add(memory.align_offset(align_of::<Slot<()>>()))
             .cast()
     }
 }

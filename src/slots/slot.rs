@@ -39,16 +39,16 @@
 //! mistake its tenant: at ten million a second, forty days of reusing one slot while one entry lies still,
 //! and then it costs that tenant its place in the order of one boundary, nothing else.
 
-use super::word::{State, Word};
+use super::stored_task::{Kind, StoredTask};
+use super::word::{State, Status, Word};
 use crate::entry::Entry;
-use crate::slots::stored_task::StoredTask;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
-use crate::time::tick::Tick;
+use crate::time::Tick;
 use std::mem::MaybeUninit;
 
 /// See the module's head. All zeroes is a valid slot: free, never used.
 #[repr(C, align(64))]
-pub(crate) struct Slot {
+pub(crate) struct Slot<A: 'static> {
     /// A [`Word`]. Its table of states and transitions is in the head of this module.
     word: AtomicU64,
     /// Nanoseconds from the timer's start to the deadline; on a free list, the next free slot.
@@ -56,16 +56,16 @@ pub(crate) struct Slot {
     /// How often `seq` has gone round at arming.
     epoch: AtomicU32,
     /// Valid in the states Armed and Stopped; in Running and Ending the runner has it.
-    task: UnsafeCell<MaybeUninit<StoredTask>>,
+    task: UnsafeCell<MaybeUninit<StoredTask<A>>>,
 }
 
-const _: () = assert!(cfg!(hashed_wheel_loom) || size_of::<Slot>() == 64);
+const _: () = assert!(cfg!(hashed_wheel_loom) || size_of::<Slot<()>>() == 64);
 
 // SAFETY: all fields are atomic but `task`, which is touched only by the thread that the word names
 // (the tables above), and a `StoredTask` is `Send`.
-unsafe impl Sync for Slot {}
+unsafe impl<A> Sync for Slot<A> {}
 // SAFETY: as above.
-unsafe impl Send for Slot {}
+unsafe impl<A> Send for Slot<A> {}
 
 /// The right to arm a free slot: nobody else knows it.
 #[must_use]
@@ -104,13 +104,13 @@ impl Vacant {
 
 /// What became of an entry that was due.
 #[derive(Debug)]
-pub(crate) enum Met {
+pub(crate) enum Met<A: 'static> {
     /// Its timeout is over, or has another entry.
     Dead,
     /// Its timeout was moved, or is about to be armed again: file it at this tick.
     Later(Tick),
     /// It is due, and the task is the caller's.
-    Due(Running, StoredTask),
+    Due(Running, StoredTask<A>),
 }
 
 /// What came of a reset.
@@ -133,6 +133,16 @@ pub(crate) enum StopOutcome {
     Returned,
 }
 
+/// Which of the handles on a slot: its bit in the word.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+#[repr(u64)]
+pub(crate) enum Handle {
+    /// Of the one who scheduled it: bit U.
+    User = Word::USER,
+    /// Of the one who stopped the timer: bit R.
+    Returned = Word::RETURNED,
+}
+
 /// Whether the slot has become the caller's to free.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 #[must_use]
@@ -143,12 +153,13 @@ pub(crate) enum Left {
     Abandoned,
 }
 
-impl Slot {
-    /// A slot with that word and nothing in it; otherwise slots are memory that was zeroed.
+impl<A> Slot<A> {
+    /// A free slot with that `seq`; otherwise slots are memory that was zeroed.
     #[cfg(hashed_wheel_loom)]
-    pub(crate) fn new(word: Word) -> Slot {
+    pub(crate) fn new(seq: u16) -> Slot<A> {
+        let free = Word::armed(Tick::ZERO, seq, false).freed();
         Slot {
-            word: AtomicU64::new(word.0),
+            word: AtomicU64::new(free.0),
             deadline: AtomicU64::new(0),
             epoch: AtomicU32::new(0),
             task: UnsafeCell::new(MaybeUninit::uninit()),
@@ -156,8 +167,19 @@ impl Slot {
     }
 
     #[inline]
-    pub(crate) fn word(&self) -> Word {
+    fn word(&self) -> Word {
         Word(self.word.load(Ordering::Acquire))
+    }
+
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(crate) fn seq(&self) -> u16 {
+        self.word().seq()
+    }
+
+    /// What handles may know of its timeout.
+    #[inline]
+    pub(crate) fn status(&self) -> Status {
+        self.word().status()
     }
 
     /// Fetches the slot into the cache.
@@ -201,7 +223,7 @@ impl Slot {
     pub(crate) fn arm(
         &self,
         vacant: Vacant,
-        task: StoredTask,
+        task: StoredTask<A>,
         due: Tick,
         deadline: u64,
         periodic: bool,
@@ -284,14 +306,14 @@ impl Slot {
 
     /// The first half of transition 4, for a call that takes back what it has just armed: it has no
     /// business with a run that has begun.
-    pub(crate) fn disarm(&self) -> Option<StoredTask> {
+    pub(crate) fn disarm(&self) -> Option<StoredTask<A>> {
         self.take_from(State::Armed, State::Cancelled)
     }
 
     /// Transition 12, for the holder of the user's handle, which runs nothing but takes the task out to
     /// [`Slot::rearm`] the slot with another. Meanwhile the worker and `stop` take it for one that is
     /// being fired: they drop its entry, and leave it alone.
-    pub(crate) fn take_back(&self, slot: u32) -> Option<(Running, StoredTask)> {
+    pub(crate) fn take_back(&self, slot: u32) -> Option<(Running, StoredTask<A>)> {
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
         while word.state() == State::Armed {
@@ -309,7 +331,7 @@ impl Slot {
     }
 
     /// Leaves `from` for `to`, with the task, if that is where the slot is.
-    fn take_from(&self, from: State, to: State) -> Option<StoredTask> {
+    fn take_from(&self, from: State, to: State) -> Option<StoredTask<A>> {
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
         while word.state() == from {
@@ -335,9 +357,10 @@ impl Slot {
             .map_err(Word)
     }
 
-    /// Transition 10 for the handle bit `handle` ([`Word::USER`] or [`Word::RETURNED`]).
+    /// Transition 10 for a handle that goes.
     #[inline]
-    pub(crate) fn leave(&self, handle: u64) -> Left {
+    pub(crate) fn leave(&self, handle: Handle) -> Left {
+        let handle = handle as u64;
         let word = self.word();
         if word.is_over() && !word.has_other_handle(handle) {
             return Left::Abandoned;
@@ -400,7 +423,7 @@ impl Slot {
 
     /// Transition 5, at boundary `now`.
     #[inline]
-    pub(crate) fn claim(&self, entry: Entry, now: Tick) -> Met {
+    pub(crate) fn claim(&self, entry: Entry, now: Tick) -> Met<A> {
         let mut word = self.word();
         loop {
             let Some(due) = self.standing_under(word, entry) else {
@@ -465,10 +488,10 @@ impl Slot {
     pub(crate) fn rearm(
         &self,
         running: Running,
-        task: StoredTask,
+        task: StoredTask<A>,
         due: Tick,
         deadline: u64,
-    ) -> Result<(), (Running, StoredTask)> {
+    ) -> Result<(), (Running, StoredTask<A>)> {
         self.deadline.store(deadline, Ordering::Relaxed);
         // SAFETY: the right to the task bytes is `running`.
         self.task.with_mut(|cell| unsafe { (*cell).write(task) });
@@ -530,7 +553,7 @@ impl Slot {
     }
 
     /// Transition 9: the task, the first time.
-    pub(crate) fn take_stopped(&self) -> Option<StoredTask> {
+    pub(crate) fn take_stopped(&self) -> Option<StoredTask<A>> {
         self.take_from(State::Stopped, State::Dismissed)
     }
 
@@ -538,7 +561,7 @@ impl Slot {
     ///
     /// # Safety
     /// The caller holds the slot's R handle, so that the slot is not used for another timeout.
-    pub(crate) unsafe fn stopped_kind(&self) -> Option<crate::slots::stored_task::Kind> {
+    pub(crate) unsafe fn stopped_kind(&self) -> Option<Kind> {
         (self.word().state() == State::Stopped).then(|| {
             // SAFETY: the bytes have held a task since the state was Stopped, and R keeps anybody from
             // writing others. Somebody may take the task out meanwhile: that is a read as well.
@@ -550,7 +573,7 @@ impl Slot {
     /// # Safety
     /// The caller has just won a transition that made the task bytes its own.
     #[inline]
-    unsafe fn take_task(&self) -> StoredTask {
+    unsafe fn take_task(&self) -> StoredTask<A> {
         // SAFETY: the bytes hold a task since the slot was armed, and the caller alone reads it.
         self.task
             .with_mut(|cell| unsafe { (*cell).assume_init_read() })

@@ -20,7 +20,7 @@ fn every_number_has_its_own_place_and_chunks_follow_each_other() {
 
 #[test]
 fn slots_keep_their_address_while_the_slab_grows() {
-    let slab = Slab::new();
+    let slab = Slab::<()>::new();
     let first = slab.grow(64);
     // SAFETY: the number was just given out.
     let before = ptr::from_ref(unsafe { slab.slot(first) });
@@ -41,7 +41,7 @@ fn chunks_of_any_size_are_zeroed_and_aligned() {
             let allocation = Allocation::new(slots);
             let large = slots >= 1 << 15;
             assert_eq!(allocation.mapped, large && mapped::MAPS, "{slots} slots");
-            let first = allocation.first_slot();
+            let first = allocation.first_slot::<()>();
             assert!(first.is_aligned());
             for place in [0, slots / 2, slots - 1] {
                 // SAFETY: there are so many slots, and all zeroes is a valid one.
@@ -67,7 +67,7 @@ fn large_chunks_go_back_to_the_system() {
     };
     let before = address_space();
     for _ in 0..16 {
-        drop(Allocation::new(CHUNK / size_of::<Slot>()));
+        drop(Allocation::new(CHUNK / size_of::<Slot<()>>()));
     }
     // Other tests have memory of their own meanwhile, but not so much.
     assert!(address_space() < before + 8 * CHUNK);

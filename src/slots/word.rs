@@ -19,7 +19,7 @@
 //! claimed for a deadline it no longer has: never early, by construction.
 
 use crate::entry::Entry;
-use crate::time::tick::Tick;
+use crate::time::Tick;
 use std::fmt;
 
 /// The low three bits.
@@ -43,6 +43,29 @@ pub(crate) enum State {
     Stopped = 6,
     /// It was Stopped, and its task has been taken out.
     Dismissed = 7,
+}
+
+/// Where a timeout stands, as its handles see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// It has not fired yet, or not for the last time.
+    Pending,
+    /// Its task runs.
+    Running,
+    /// It has fired for good.
+    Expired,
+    /// It was cancelled.
+    Cancelled,
+    /// `stop` has taken it out, or its task has been taken out since.
+    Stopped,
+}
+
+/// What a handle may know of its timeout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Status {
+    pub(crate) phase: Phase,
+    pub(crate) due: Tick,
+    pub(crate) periodic: bool,
 }
 
 /// A value of the word.
@@ -88,6 +111,23 @@ impl Word {
             5 => State::Cancelled,
             6 => State::Stopped,
             _ => State::Dismissed,
+        }
+    }
+
+    /// Only of a slot that is not free: whoever asks has a handle on it, or runs it.
+    #[inline]
+    pub(crate) fn status(self) -> Status {
+        let phase = match self.state() {
+            State::Free | State::Armed => Phase::Pending,
+            State::Running => Phase::Running,
+            State::Expired => Phase::Expired,
+            State::Ending | State::Cancelled => Phase::Cancelled,
+            State::Stopped | State::Dismissed => Phase::Stopped,
+        };
+        Status {
+            phase,
+            due: self.due(),
+            periodic: self.is_periodic(),
         }
     }
 

@@ -1,16 +1,7 @@
-//! Where time comes from, and the only place where durations become ticks.
-//!
-//! Inside the crate a moment is a number of nanoseconds on the timer's clock, saturating at
-//! [`FOREVER`]. A deadline is rounded **up** to the boundary it fires at, the present is rounded
-//! **down** to the boundary that has passed: so nothing is ever early.
+//! The clock of one timer: the system's, or a manual one.
 
-use crate::time::manual::ManualClock;
-use crate::time::monotonic::Monotonic;
-use crate::time::tick::Tick;
-use std::time::Duration;
-
-/// Where time saturates, 584 years from the start. A deadline here never comes.
-pub(crate) const FOREVER: u64 = u64::MAX;
+use super::manual::ManualClock;
+use super::monotonic::Monotonic;
 
 /// The clock of one timer.
 #[derive(Debug, Clone)]
@@ -42,80 +33,3 @@ impl Clock {
         }
     }
 }
-
-/// A duration in nanoseconds, saturating.
-#[inline]
-pub(crate) fn nanos(duration: Duration) -> u64 {
-    // The common case without 128-bit arithmetic.
-    duration
-        .as_secs()
-        .checked_mul(1_000_000_000)
-        .and_then(|seconds| seconds.checked_add(u64::from(duration.subsec_nanos())))
-        .unwrap_or(FOREVER)
-}
-
-/// The length of a tick, and the conversions that follow from it. All moments here are counted from
-/// the timer's start.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Scale {
-    tick: u64,
-    /// ⌊2^64 × (2^`log` − tick) / tick⌋ + 1, to divide by the tick with a multiplication.
-    reciprocal: u64,
-    /// ⌈log₂ tick⌉
-    log: u32,
-}
-
-impl Scale {
-    /// A tick of that many nanoseconds, at least a million: [`Tick::BITS`] relies on it.
-    pub(crate) fn new(tick: u64) -> Scale {
-        debug_assert!(tick >= 1_000_000);
-        let log = u64::BITS - (tick - 1).leading_zeros();
-        let excess = (1_u128 << log) - u128::from(tick);
-        let reciprocal = ((excess << 64) / u128::from(tick)) as u64 + 1;
-        Scale {
-            tick,
-            reciprocal,
-            log,
-        }
-    }
-
-    /// `moment` / tick, exactly: Granlund and Montgomery's division by an invariant. A division
-    /// takes several times as long, and every timeout needs one.
-    #[inline]
-    fn ticks_in(self, moment: u64) -> u64 {
-        let high = ((u128::from(self.reciprocal) * u128::from(moment)) >> 64) as u64;
-        (high + ((moment - high) >> 1)) >> (self.log - 1)
-    }
-
-    /// The first boundary at or after a deadline; time zero is none.
-    #[inline]
-    pub(crate) fn due(self, deadline: u64) -> Tick {
-        if deadline == FOREVER {
-            return Tick::NEVER;
-        }
-        // Rounded up, without an addition that could overflow.
-        Tick(self.ticks_in(deadline.saturating_sub(1)) + 1)
-    }
-
-    /// The last boundary at or before a moment.
-    #[inline]
-    pub(crate) fn passed(self, moment: u64) -> Tick {
-        Tick(self.ticks_in(moment))
-    }
-
-    /// When a boundary comes; `None` if it lies beyond the end of time.
-    #[inline]
-    pub(crate) fn moment(self, boundary: Tick) -> Option<u64> {
-        if boundary == Tick::NEVER {
-            return None;
-        }
-        boundary.0.checked_mul(self.tick)
-    }
-
-    pub(crate) fn tick(self) -> u64 {
-        self.tick
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,12 +1,8 @@
-//! A clock that stands still until told, and how it drives the timers that are built on it.
+//! A clock that stands still until told, and drives the timers that are built on it.
 
-use crate::catch_panic::contain;
-use crate::shared::Shared;
-use crate::shared::launch;
-use crate::shared::reentrancy::{self, Activity};
+use super::scale::nanos;
+use super::tick::Tick;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
-use crate::time::clock::nanos;
-use crate::time::tick::Tick;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -39,10 +35,25 @@ struct State {
     /// Nanoseconds since the clock's creation.
     now: AtomicU64,
     /// The timers that have started on this clock.
-    timers: Mutex<Vec<Weak<Shared>>>,
+    timers: Mutex<Vec<Weak<dyn Driven>>>,
     /// Whether somebody is advancing the clock. Not a lock: tasks run meanwhile.
     advancing: Mutex<bool>,
     advanced: Condvar,
+}
+
+/// A timer, as the manual clock that drives it sees it.
+pub(crate) trait Driven: Send + Sync {
+    /// Whether this thread runs one of its tasks.
+    fn is_in_task_here(&self) -> bool;
+
+    /// The next boundary that has work, with its moment. The clock reads `now`.
+    fn next_visit(&self, now: u64) -> Option<(u64, Tick)>;
+
+    /// Processes a boundary that the clock has come to.
+    fn visit(self: Arc<Self>, boundary: Tick);
+
+    /// Counts all boundaries up to now as processed.
+    fn settle(self: Arc<Self>);
 }
 
 impl ManualClock {
@@ -102,18 +113,18 @@ impl ManualClock {
     /// When called by a task of a timer on this clock. Like any task's panic, it is caught and counted.
     pub fn advance(&self, by: Duration) {
         assert!(
-            !reentrancy::is_on_clock(self.identity()),
+            !self.timers().iter().any(|timer| timer.is_in_task_here()),
             "ManualClock::advance was called by a task that runs on this clock"
         );
         let _turn = Turn::wait_for(&self.state);
         let target = self.nanos().saturating_add(nanos(by));
         while let Some((moment, boundary, timer)) = self.next_visit(target) {
             self.set(moment);
-            timer.visit_manually(boundary);
+            timer.visit(boundary);
         }
         self.set(target);
         for timer in self.timers() {
-            timer.settle_manually();
+            timer.settle();
         }
     }
 
@@ -134,13 +145,13 @@ impl ManualClock {
     }
 
     /// Has the timer driven by this clock from now on.
-    pub(crate) fn register(&self, shared: &Arc<Shared>) {
+    pub(crate) fn register(&self, timer: Weak<dyn Driven>) {
         let mut timers = self.state.timers.lock();
         timers.retain(|timer| timer.strong_count() > 0);
-        timers.push(Arc::downgrade(shared));
+        timers.push(timer);
     }
 
-    fn timers(&self) -> Vec<Arc<Shared>> {
+    fn timers(&self) -> Vec<Arc<dyn Driven>> {
         self.state
             .timers
             .lock()
@@ -150,7 +161,7 @@ impl ManualClock {
     }
 
     /// The earliest boundary up to `target` that any timer has work at.
-    fn next_visit(&self, target: u64) -> Option<(u64, Tick, Arc<Shared>)> {
+    fn next_visit(&self, target: u64) -> Option<(u64, Tick, Arc<dyn Driven>)> {
         let now = self.nanos();
         self.timers()
             .into_iter()
@@ -190,63 +201,5 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         *self.0.advancing.lock() = false;
         self.0.advanced.notify_one();
-    }
-}
-
-/// What a manual clock does with a timer.
-impl Shared {
-    /// The next boundary that has work, with its moment. `now` is the clock's.
-    fn next_visit(&self, now: u64) -> Option<(u64, Tick)> {
-        if !self.lifecycle.is_started() {
-            return None;
-        }
-        let mut engine = self.engine.lock();
-        let engine = engine.as_mut()?;
-        // Boundaries before now had no work. One that lies at this very moment may get some.
-        let elapsed = now.saturating_sub(self.lifecycle.started_at());
-        engine.pass(self, self.scale.passed(elapsed.saturating_sub(1)));
-        let boundary = engine.next_boundary(self)?;
-        Some((self.moment(boundary)?, boundary))
-    }
-
-    /// Processes a boundary that the clock has come to.
-    fn visit_manually(self: &Arc<Self>, boundary: Tick) {
-        self.with_engine(|engine| {
-            self.worker_tally.wakeups.add(1);
-            engine.visit(self, boundary);
-            while engine.sweep(self) {}
-        });
-    }
-
-    /// Counts all boundaries up to now as processed.
-    fn settle_manually(self: &Arc<Self>) {
-        self.with_engine(|engine| {
-            engine.pass(self, self.passed());
-            while engine.sweep(self) {}
-        });
-    }
-
-    /// Runs the engine on this thread, which is the timer thread meanwhile. Nothing is locked, so
-    /// that a task may do what it likes; if the timer is stopped meanwhile, this ends it.
-    fn with_engine(self: &Arc<Self>, drive: impl FnOnce(&mut dyn crate::worker::engine::Drive)) {
-        if !self.lifecycle.is_started() {
-            return;
-        }
-        let taken = self.engine.lock().take();
-        let Some(mut engine) = taken else { return };
-        let _driving = self.enter(Activity::Driving);
-        if contain("the timer", || drive(&mut *engine)) {
-            // What foreign code does is contained where it is called: this is a defect of ours. Nobody
-            // shall wait for a timer that is dead.
-            self.lifecycle.close(true);
-        }
-        *self.engine.lock() = Some(engine);
-        // Whoever stopped it either finds the engine there or is seen here.
-        if self.lifecycle.is_shutdown() {
-            let taken = self.engine.lock().take();
-            if let Some(engine) = taken {
-                launch::finish(self, engine);
-            }
-        }
     }
 }

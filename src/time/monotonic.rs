@@ -82,7 +82,7 @@ mod source {
 mod source {
     #[cfg(hashed_wheel_loom)]
     use crate::sync::Instant;
-    use crate::time::clock::nanos;
+    use crate::time::nanos;
     #[cfg(not(hashed_wheel_loom))]
     use std::time::Instant;
 
@@ -98,5 +98,5 @@ mod source {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(hashed_wheel_loom)))]
 mod tests;

@@ -16,7 +16,7 @@
 
 use super::{Judge, LOOKAHEAD};
 use crate::entry::Entry;
-use crate::time::tick::Tick;
+use crate::time::Tick;
 use std::mem;
 
 /// Up to this many entries, 1 KiB, a buffer that is too large is not worth a reallocation.

@@ -20,9 +20,10 @@
 
 use super::bucket::{Progress, Step};
 use super::row::Row;
-use super::{Judge, Wheel, WheelCounters};
+use super::{Judge, Wheel};
 use crate::entry::Entry;
-use crate::time::tick::Tick;
+use crate::metrics::WheelCounters;
+use crate::time::Tick;
 
 /// See the head of the module.
 #[derive(Debug)]

@@ -29,9 +29,10 @@
 
 use super::bucket::{Progress, Step};
 use super::row::Row;
-use super::{Judge, LOOKAHEAD, Wheel, WheelCounters};
+use super::{Judge, LOOKAHEAD, Wheel};
 use crate::entry::Entry;
-use crate::time::tick::Tick;
+use crate::metrics::WheelCounters;
+use crate::time::Tick;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;

@@ -6,7 +6,8 @@
 //! and tells it during a sweep.
 
 use crate::entry::Entry;
-use crate::time::tick::Tick;
+use crate::metrics::WheelCounters;
+use crate::time::Tick;
 
 mod bucket;
 pub(crate) mod hashed;
@@ -16,19 +17,6 @@ mod model;
 mod row;
 #[cfg(test)]
 mod tests;
-
-/// What a wheel has done since it was made, for `Stats` and for comparing designs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WheelCounters {
-    /// Buckets whose entries were looked at, when expiring or cascading.
-    pub(crate) bucket_visits: u64,
-    /// Entries met while expiring that were not due.
-    pub(crate) passed_over: u64,
-    /// Entries moved to a lower level.
-    pub(crate) cascaded: u64,
-    /// Levels that exist; 1 on a hashed wheel.
-    pub(crate) levels: u64,
-}
 
 /// What a wheel asks about its entries when it goes through many of them.
 pub(crate) trait Judge {

@@ -5,7 +5,7 @@ use super::Wheel;
 use super::hashed::HashedWheel;
 use super::hierarchical::HierarchicalWheel;
 use crate::entry::Entry;
-use crate::time::tick::Tick;
+use crate::time::Tick;
 use std::collections::{BTreeMap, HashSet};
 
 /// The last tick an entry may be due at.

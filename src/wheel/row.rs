@@ -8,7 +8,7 @@
 //! An empty bucket holds no buffer: what a burst has used is given back when the burst has passed.
 
 use super::bucket::{Bucket, SMALL};
-use crate::time::tick::Tick;
+use crate::time::Tick;
 
 /// How many buckets are made at a time: as many as a word of occupancy has bits.
 const GROUP: usize = u64::BITS as usize;

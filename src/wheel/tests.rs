@@ -5,7 +5,7 @@ use super::hierarchical::HierarchicalWheel;
 use super::model::{Checked, LAST, Pair, Rng, Seed, entry};
 use super::{Judge, LOOKAHEAD};
 use crate::entry::Entry;
-use crate::time::tick::Tick;
+use crate::time::Tick;
 use std::cell::RefCell;
 use std::collections::HashSet;
 

@@ -1,6 +1,6 @@
 //! What the timer thread does, step by step: entries from the queue into the wheel, from the wheel
 //! to the tasks, and the dead ones out. Who takes the steps, and when, is decided by the
-//! [worker](crate::worker) on a real clock and by the [manual clock](crate::time::manual).
+//! [loop](super) on a real clock and by the [manual clock](super::manual).
 //!
 //! # Boundaries
 //!
@@ -14,16 +14,14 @@
 //! the boundaries that have passed meanwhile count as processed, but for as many as are needed to take
 //! in what has been waiting: those are caught up with like any that were missed.
 
+use super::execute::{self, Executor};
 use crate::catch_panic::contain;
 use crate::entry::Entry;
-use crate::queue::pending::{Filed, Filer, Inlet, Lane, Surroundings};
+use crate::queue::{Filed, Filer, Reader, Surroundings};
 use crate::shared::Shared;
-use crate::slots::slot::Met;
-use crate::slots::stored_task::Kind;
-use crate::time::clock::FOREVER;
-use crate::time::tick::Tick;
+use crate::slots::{Kind, Met};
+use crate::time::Tick;
 use crate::wheel::{Judge, Wheel};
-use crate::worker::execute::{self, Executor};
 use std::cell::Cell;
 use std::mem;
 use std::sync::Arc;
@@ -37,48 +35,10 @@ const LOOKAHEAD: usize = 8;
 /// Due entries that the buffer keeps room for.
 const KEPT_DUE: usize = 1 << 16;
 
-/// An engine, whatever its wheel.
-pub(crate) trait Drive: Send {
-    /// The next boundary that has work, if nothing else is scheduled.
-    fn next_boundary(&self, shared: &Shared) -> Option<Tick>;
-
-    /// Until when a worker may sleep that has looked at the queue: the first boundary the wheel has work
-    /// at, but not beyond the next one if there is more in the queue than it could take.
-    fn plan(&self) -> Tick;
-
-    /// The last look before a worker goes to sleep until `plan`, which it has announced: moves what has
-    /// come up to now, and tells whether that has changed the plan.
-    fn has_news(&mut self, shared: &Shared, plan: Tick) -> bool;
-
-    /// Whether a worker asleep until `plan` would do something about a crowded lane if it were woken.
-    fn has_room(&self, plan: Tick) -> bool;
-
-    /// Moves what the queue holds, charged to the coming boundary.
-    fn collect(&mut self, shared: &Shared);
-
-    /// After a sleep during which nothing was due up to `idle`.
-    fn resume(&mut self, shared: &Shared, idle: Tick);
-
-    /// Counts the boundaries up to `passed` as processed, as far as they have no work.
-    fn pass(&mut self, shared: &Shared, passed: Tick);
-
-    /// Processes `boundary`, which is the one that [`Drive::next_boundary`] named.
-    fn visit(&mut self, shared: &Arc<Shared>, boundary: Tick);
-
-    /// If rubbish exceeds its bound, removes some of it: whether there was reason to.
-    fn sweep(&mut self, shared: &Shared) -> bool;
-
-    /// Makes the counters public.
-    fn tell(&self, shared: &Shared);
-}
-
 /// The timer thread's own state.
 pub(crate) struct Engine<W> {
     wheel: W,
-    /// One for each lane.
-    inlets: Box<[Inlet]>,
-    /// The lane that is served first, in turn.
-    first_lane: usize,
+    reader: Reader,
     /// Entries that may still be moved to the wheel before the next boundary.
     room: usize,
     /// What is due at the boundary being visited; kept for its memory.
@@ -96,8 +56,7 @@ impl<W: Wheel> Engine<W> {
     pub(crate) fn new(wheel: W, executor: Option<Executor>, max_transfers: usize) -> Engine<W> {
         Engine {
             wheel,
-            inlets: Inlet::all(),
-            first_lane: 0,
+            reader: Reader::new(),
             room: max_transfers,
             due: Vec::new(),
             executor,
@@ -109,52 +68,25 @@ impl<W: Wheel> Engine<W> {
         }
     }
 
-    fn is_queue_empty(&self, shared: &Shared) -> bool {
-        self.inlets
-            .iter()
-            .zip(&shared.lanes)
-            .all(|(inlet, lane)| inlet.is_empty(lane))
-    }
-
     /// Moves entries from the queue to the wheel, as many as the coming boundary allows.
-    ///
-    /// The lanes share what is allowed: each gets its part first, and the next time another begins, so
-    /// that a lane which is always full cannot starve the others.
     fn transfer(&mut self, shared: &Shared) {
-        let lanes = self.inlets.len();
         let mut filer = ToWheel {
             shared,
             wheel: &mut self.wheel,
         };
-        let mut room = self.room;
-        for part in [room.div_ceil(lanes), usize::MAX] {
-            let mut drained = true;
-            for lane in 0..lanes {
-                let lane = (self.first_lane + lane) % lanes;
-                if room > 0 {
-                    let quota = part.min(room);
-                    let inlet = &mut self.inlets[lane];
-                    room -= inlet.drain(&shared.lanes[lane], quota, &mut filer);
-                    drained &= inlet.is_drained();
-                }
-            }
-            if drained {
-                break;
-            }
-        }
-        self.first_lane = (self.first_lane + 1) % lanes;
-        self.transferred += (self.room - room) as u64;
-        self.room = room;
+        let moved = self.reader.transfer(shared.queue(), self.room, &mut filer);
+        self.transferred += moved as u64;
+        self.room -= moved;
     }
 
     /// Fires what is due at `boundary`, until the timer is stopped.
     fn fire(&mut self, shared: &Arc<Shared>, boundary: Tick, due: &[Entry]) {
-        let mut now = shared.clock.now();
+        let mut now = shared.now();
         for (place, &entry) in due.iter().enumerate() {
             if let Some(ahead) = due.get(place + LOOKAHEAD) {
                 shared.prefetch(*ahead);
             }
-            if shared.lifecycle.is_shutdown() {
+            if shared.is_shutdown() {
                 // The scan of the slots finds the rest.
                 return;
             }
@@ -167,7 +99,7 @@ impl<W: Wheel> Engine<W> {
                     match &self.executor {
                         Some(executor) if kind != Kind::Future => {
                             execute::hand_over(shared, executor, running, task);
-                            now = shared.clock.now();
+                            now = shared.now();
                         }
                         _ => {
                             let (again, after) = execute::run_here(shared, running, task, now);
@@ -183,25 +115,30 @@ impl<W: Wheel> Engine<W> {
     }
 }
 
-impl<W: Wheel> Drive for Engine<W> {
-    fn next_boundary(&self, shared: &Shared) -> Option<Tick> {
-        if self.is_queue_empty(shared) {
+impl<W: Wheel> Engine<W> {
+    /// The next boundary that has work, if nothing else is scheduled.
+    pub(super) fn next_boundary(&self, shared: &Shared) -> Option<Tick> {
+        if self.reader.is_empty(shared.queue()) {
             self.wheel.next_work()
         } else {
             Some(self.wheel.now().next())
         }
     }
 
-    fn plan(&self) -> Tick {
+    /// Until when a worker may sleep that has looked at the queue: the first boundary the wheel has work
+    /// at, but not beyond the next one if there is more in the queue than it could take.
+    pub(super) fn plan(&self) -> Tick {
         // Without room left, some lane may not have been looked at.
-        if self.room > 0 && self.inlets.iter().all(Inlet::is_drained) {
+        if self.room > 0 && self.reader.is_drained() {
             self.wheel.next_work().unwrap_or(Tick::NEVER)
         } else {
             self.wheel.now().next()
         }
     }
 
-    fn has_news(&mut self, shared: &Shared, plan: Tick) -> bool {
+    /// The last look before a worker goes to sleep until `plan`, which it has announced: moves what has
+    /// come up to now, and tells whether that has changed the plan.
+    pub(super) fn has_news(&mut self, shared: &Shared, plan: Tick) -> bool {
         // Nothing that has come meanwhile can be due before the next boundary.
         if plan == self.wheel.now().next() {
             return false;
@@ -211,28 +148,30 @@ impl<W: Wheel> Drive for Engine<W> {
         self.plan() < plan
     }
 
-    fn has_room(&self, plan: Tick) -> bool {
+    /// Whether a worker asleep until `plan` would do something about a crowded lane if it were woken.
+    pub(super) fn has_room(&self, plan: Tick) -> bool {
         // If the plan goes beyond the next boundary, that may have passed by then.
         self.room > 0 || plan > self.wheel.now().next()
     }
 
-    fn collect(&mut self, shared: &Shared) {
+    /// Moves what the queue holds, charged to the coming boundary.
+    pub(super) fn collect(&mut self, shared: &Shared) {
         self.transfer(shared);
         self.tell(shared);
     }
 
-    fn resume(&mut self, shared: &Shared, idle: Tick) {
-        let waiting: usize = shared.lanes.iter().map(Lane::len).sum();
-        let needed = (waiting / shared.max_transfers) as u64;
-        let since = shared.lanes.iter().filter_map(Lane::waiting_since).min();
-        let waited = since.map_or(0, |since| {
-            let since = since.saturating_sub(shared.lifecycle.started_at());
-            idle.0.saturating_sub(shared.scale.passed(since).0)
+    /// After a sleep during which nothing was due up to `idle`.
+    pub(super) fn resume(&mut self, shared: &Shared, idle: Tick) {
+        let needed = (shared.queue().len() / shared.max_transfers()) as u64;
+        let waited = shared.queue().waiting_since().map_or(0, |since| {
+            let since = since.saturating_sub(shared.started_at());
+            idle.0.saturating_sub(shared.scale().passed(since).0)
         });
         self.pass(shared, Tick(idle.0 - needed.min(waited)));
     }
 
-    fn pass(&mut self, shared: &Shared, passed: Tick) {
+    /// Counts the boundaries up to `passed` as processed, as far as they have no work.
+    pub(super) fn pass(&mut self, shared: &Shared, passed: Tick) {
         let idle = self
             .wheel
             .next_work()
@@ -243,11 +182,12 @@ impl<W: Wheel> Drive for Engine<W> {
                 self.due.is_empty(),
                 "a boundary without work had something due"
             );
-            self.room = shared.max_transfers;
+            self.room = shared.max_transfers();
         }
     }
 
-    fn visit(&mut self, shared: &Arc<Shared>, boundary: Tick) {
+    /// Processes `boundary`, which is the one that [`Engine::next_boundary`] named.
+    pub(super) fn visit(&mut self, shared: &Arc<Shared>, boundary: Tick) {
         // What the queue holds may be due at any boundary after the wheel's: if others lie between,
         // the queue was empty when this one was chosen, and what has come since can wait for the next.
         if boundary == self.wheel.now().next() {
@@ -255,9 +195,9 @@ impl<W: Wheel> Drive for Engine<W> {
         }
         let mut due = mem::take(&mut self.due);
         self.wheel.advance(boundary, &mut due, &mut Slots(shared));
-        self.room = shared.max_transfers;
+        self.room = shared.max_transfers();
         // From its first task on, a boundary counts as processed.
-        shared.processed.set(boundary.0);
+        shared.set_processed(boundary);
         self.tell(shared);
         self.fire(shared, boundary, &due);
         due.clear();
@@ -267,7 +207,8 @@ impl<W: Wheel> Drive for Engine<W> {
         self.tell(shared);
     }
 
-    fn sweep(&mut self, shared: &Shared) -> bool {
+    /// If rubbish exceeds its bound, removes some of it: whether there was reason to.
+    pub(super) fn sweep(&mut self, shared: &Shared) -> bool {
         let filed = self.wheel.len();
         // Every live timeout has at most one live entry. The rest is dead.
         if filed <= RUBBISH || filed as u64 <= 2 * shared.pending() + RUBBISH as u64 {
@@ -283,13 +224,13 @@ impl<W: Wheel> Drive for Engine<W> {
         true
     }
 
-    fn tell(&self, shared: &Shared) {
-        let tally = &shared.worker_tally;
+    /// Makes the counters public.
+    pub(super) fn tell(&self, shared: &Shared) {
+        let tally = &shared.metrics().worker_tally;
         tally.tell_wheel(self.wheel.counters());
         tally.transferred.set(self.transferred);
         tally.swept.set(self.swept);
-        let taken: usize = self.inlets.iter().map(Inlet::len).sum();
-        tally.taken.set(taken as u64);
+        tally.taken.set(self.reader.len() as u64);
         tally.filed.set(self.wheel.len() as u64);
         // Counting them takes a walk through the buckets, so only when there is much to be told.
         let len = self.wheel.len();
@@ -309,9 +250,12 @@ impl<W> Drop for Engine<W> {
 
 fn note_lateness(shared: &Shared, entry: Entry, now: u64) {
     let slot = shared.slot(entry.slot());
-    let deadline = shared.deadline_of(slot, slot.word().due());
-    let deadline = deadline.saturating_add(shared.lifecycle.started_at());
-    shared.lateness.record(now.saturating_sub(deadline));
+    let deadline = shared.deadline_of(slot, slot.status().due);
+    let deadline = deadline.saturating_add(shared.started_at());
+    shared
+        .metrics()
+        .lateness
+        .record(now.saturating_sub(deadline));
 }
 
 /// The slots know which entries are dead.
@@ -351,19 +295,6 @@ impl<W: Wheel> Filer for ToWheel<'_, W> {
                 Filed::InWheel
             }
         }
-    }
-}
-
-/// The deadline of a run that comes `period` after `last`, the first whose boundary is after
-/// `passed`: what was missed in between is skipped, and the phase is kept.
-pub(crate) fn next_at_fixed_rate(last: u64, period: u64, passed_moment: u64) -> u64 {
-    if period == 0 {
-        return last.max(passed_moment).saturating_add(1);
-    }
-    let missed = passed_moment.saturating_sub(last) / period;
-    match period.checked_mul(missed + 1) {
-        Some(ahead) => last.saturating_add(ahead),
-        None => FOREVER,
     }
 }
 

@@ -2,14 +2,9 @@
 
 use crate::catch_panic::{contain, log_contained};
 use crate::entry::Entry;
-use crate::shared::reentrancy::Activity;
-use crate::shared::timeout::Timeout;
-use crate::shared::{Shared, When};
-use crate::slots::slot::{Left, Running};
-use crate::slots::stored_task::{Job, Kind, Period, StoredTask};
-use crate::time::clock::nanos;
-use crate::time::tick::Tick;
-use crate::worker::engine::next_at_fixed_rate;
+use crate::shared::{Activity, Job, Shared, Timeout, When};
+use crate::slots::{Kind, Left, Running, StoredTask};
+use crate::time::{Period, Tick, nanos, next_at_fixed_rate};
 use std::sync::Arc;
 
 /// Where jobs go.
@@ -21,18 +16,18 @@ pub(crate) type Executor = Box<dyn Fn(Job) + Send + Sync>;
 pub(crate) fn run_here(
     shared: &Arc<Shared>,
     running: Running,
-    task: StoredTask,
+    task: StoredTask<Timeout>,
     begun: u64,
 ) -> (Option<Entry>, u64) {
     if task.kind() == Kind::Periodic {
         let task = run_periodic(shared, &running, task);
-        let ended = shared.clock.now();
+        let ended = shared.now();
         note_duration(shared, begun, ended);
         return (come_again(shared, running, task, |_| ()), ended);
     }
     count_expired(shared);
     run_once(shared, running, task);
-    let ended = shared.clock.now();
+    let ended = shared.now();
     note_duration(shared, begun, ended);
     (None, ended)
 }
@@ -42,7 +37,7 @@ pub(crate) fn hand_over(
     shared: &Arc<Shared>,
     executor: &Executor,
     running: Running,
-    task: StoredTask,
+    task: StoredTask<Timeout>,
 ) {
     if task.kind() == Kind::Once {
         count_expired(shared);
@@ -53,7 +48,7 @@ pub(crate) fn hand_over(
     };
     let job: Job = Box::new(move || claimed.run());
     if contain("the executor", || executor(job)) {
-        shared.tally.panicked.add(1);
+        shared.metrics().tally.panicked.add(1);
     }
 }
 
@@ -66,19 +61,23 @@ fn count_expired(shared: &Shared) {
 }
 
 #[inline]
-fn run_once(shared: &Arc<Shared>, running: Running, task: StoredTask) {
+fn run_once(shared: &Arc<Shared>, running: Running, task: StoredTask<Timeout>) {
     let timeout = Timeout::of_runner(shared, running.slot());
     if contain("a task", || task.run(&timeout)) {
-        shared.tally.panicked.add(1);
+        shared.metrics().tally.panicked.add(1);
     }
     end(shared, running);
 }
 
-fn run_periodic(shared: &Arc<Shared>, running: &Running, mut task: StoredTask) -> StoredTask {
-    shared.tally.periodic_runs.add(1);
+fn run_periodic(
+    shared: &Arc<Shared>,
+    running: &Running,
+    mut task: StoredTask<Timeout>,
+) -> StoredTask<Timeout> {
+    shared.metrics().tally.periodic_runs.add(1);
     let timeout = Timeout::of_runner(shared, running.slot());
     if contain("a periodic task", || task.run_again(&timeout)) {
-        shared.tally.panicked.add(1);
+        shared.metrics().tally.panicked.add(1);
     }
     task
 }
@@ -98,7 +97,7 @@ fn end(shared: &Shared, running: Running) {
 fn come_again(
     shared: &Arc<Shared>,
     running: Running,
-    task: StoredTask,
+    task: StoredTask<Timeout>,
     announce: impl FnOnce(Entry),
 ) -> Option<Entry> {
     let number = running.slot();
@@ -118,11 +117,14 @@ fn come_again(
 
 /// When a periodic task is due again whose last deadline was `last`.
 fn next_run(shared: &Shared, last: u64, period: Period) -> (Tick, u64) {
-    let started = shared.lifecycle.started_at();
-    let now = shared.clock.now().saturating_sub(started);
+    let started = shared.started_at();
+    let now = shared.now().saturating_sub(started);
     let deadline = match period {
         Period::FixedRate(period) => {
-            let passed = shared.scale.moment(shared.scale.passed(now)).unwrap_or(now);
+            let passed = shared
+                .scale()
+                .moment(shared.scale().passed(now))
+                .unwrap_or(now);
             next_at_fixed_rate(last, nanos(period), passed)
         }
         Period::FixedDelay(delay) => now.saturating_add(nanos(delay)),
@@ -130,17 +132,17 @@ fn next_run(shared: &Shared, last: u64, period: Period) -> (Tick, u64) {
     shared.deadline(When::At(deadline.saturating_add(started)))
 }
 
-fn drop_task(shared: &Shared, task: StoredTask) {
+fn drop_task(shared: &Shared, task: StoredTask<Timeout>) {
     if contain("the drop of a task", || drop(task)) {
-        shared.tally.panicked.add(1);
+        shared.metrics().tally.panicked.add(1);
     }
 }
 
 fn note_duration(shared: &Shared, begun: u64, ended: u64) {
     let taken = ended.saturating_sub(begun);
-    shared.tally.longest_task.raise_to(taken);
-    if taken > shared.scale.tick() {
-        shared.tally.slow_tasks.add(1);
+    shared.metrics().tally.longest_task.raise_to(taken);
+    if taken > shared.scale().tick() {
+        shared.metrics().tally.slow_tasks.add(1);
     }
 }
 
@@ -148,7 +150,7 @@ fn note_duration(shared: &Shared, begun: u64, ended: u64) {
 struct Claimed {
     shared: Arc<Shared>,
     /// `None` once it has been run.
-    content: Option<(Running, StoredTask)>,
+    content: Option<(Running, StoredTask<Timeout>)>,
 }
 
 impl Claimed {
@@ -158,15 +160,15 @@ impl Claimed {
         };
         let shared = &self.shared;
         let _job = shared.enter(Activity::Job);
-        let begun = shared.clock.now();
+        let begun = shared.now();
         if task.kind() == Kind::Periodic {
             let task = run_periodic(shared, &running, task);
-            note_duration(shared, begun, shared.clock.now());
+            note_duration(shared, begun, shared.now());
             // Pushed while the slot is still this run's: after that it may be cancelled and freed.
             come_again(shared, running, task, |entry| shared.submit(entry));
         } else {
             run_once(shared, running, task);
-            note_duration(shared, begun, shared.clock.now());
+            note_duration(shared, begun, shared.now());
         }
     }
 }
@@ -177,12 +179,12 @@ impl Drop for Claimed {
             return;
         };
         let shared = &self.shared;
-        shared.tally.dropped_jobs.add(1);
+        shared.metrics().tally.dropped_jobs.add(1);
         log_contained(
             log::Level::Error,
             format_args!(
                 "the executor of {} dropped a job without running it",
-                shared.name
+                shared.name()
             ),
         );
         if task.kind() == Kind::Periodic {

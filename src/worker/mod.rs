@@ -1,18 +1,44 @@
-//! The timer thread on a real clock: the loop that everything else hangs on.
+//! The timer thread: the loop that everything else hangs on.
 
-pub(crate) mod engine;
-pub(crate) mod execute;
+mod engine;
+mod execute;
+mod manual;
 
-use crate::queue::sleep::Slept;
-use crate::shared::Shared;
-use crate::time::tick::Tick;
-use crate::worker::engine::Drive;
+pub(crate) use engine::Engine;
+pub(crate) use execute::Executor;
+
+use crate::queue::Slept;
+use crate::shared::{Driver, Shared};
+use crate::time::Tick;
+use crate::wheel::Wheel;
 use std::sync::Arc;
 use std::time::Duration;
 
+impl<W: Wheel> Driver for Engine<W> {
+    fn run(&mut self, shared: &Arc<Shared>) {
+        work(shared, self);
+    }
+
+    fn next_visit(&mut self, shared: &Shared, now: u64) -> Option<(u64, Tick)> {
+        manual::next_visit(shared, self, now)
+    }
+
+    fn visit_manually(&mut self, shared: &Arc<Shared>, boundary: Tick) {
+        manual::visit(shared, self, boundary);
+    }
+
+    fn settle_manually(&mut self, shared: &Shared) {
+        manual::settle(shared, self);
+    }
+
+    fn tell(&self, shared: &Shared) {
+        Engine::tell(self, shared);
+    }
+}
+
 /// Runs until the timer is stopped.
-pub(crate) fn work(shared: &Arc<Shared>, engine: &mut dyn Drive) {
-    while !shared.lifecycle.is_shutdown() {
+fn work(shared: &Arc<Shared>, engine: &mut Engine<impl Wheel>) {
+    while !shared.is_shutdown() {
         if let Some(boundary) = next_passed(shared, engine) {
             engine.visit(shared, boundary);
             // A step after each boundary: a worker that is behind has no other time for it.
@@ -29,7 +55,7 @@ pub(crate) fn work(shared: &Arc<Shared>, engine: &mut dyn Drive) {
 
 /// The next boundary that has work, if the clock has passed it. If not, those that it has passed had
 /// none.
-fn next_passed(shared: &Shared, engine: &mut dyn Drive) -> Option<Tick> {
+fn next_passed(shared: &Shared, engine: &mut Engine<impl Wheel>) -> Option<Tick> {
     let passed = shared.passed();
     let next = engine.next_boundary(shared);
     if next.is_none_or(|boundary| boundary > passed) {
@@ -41,17 +67,15 @@ fn next_passed(shared: &Shared, engine: &mut dyn Drive) -> Option<Tick> {
 
 /// Sleeps until the next boundary that has work, or until somebody wakes the worker. The argument
 /// why no wake-up is lost stands in [`crate::queue::sleep`].
-fn sleep(shared: &Shared, engine: &mut dyn Drive) {
+fn sleep(shared: &Shared, engine: &mut Engine<impl Wheel>) {
     let plan = engine.plan();
     let room = engine.has_room(plan);
     let until = || {
         let moment = shared.moment(plan)?;
-        Some(Duration::from_nanos(
-            moment.saturating_sub(shared.clock.now()),
-        ))
+        Some(Duration::from_nanos(moment.saturating_sub(shared.now())))
     };
-    let slept = shared.sleep.sleep(plan, room, until, || {
-        engine.has_news(shared, plan) || shared.lifecycle.is_shutdown()
+    let slept = shared.queue().sleep(plan, room, until, || {
+        engine.has_news(shared, plan) || shared.is_shutdown()
     });
     // Nothing was due before the plan, nor before the push that came before it.
     let idle = match slept {
@@ -59,6 +83,6 @@ fn sleep(shared: &Shared, engine: &mut dyn Drive) {
         Slept::ToTheEnd => shared.passed(),
         Slept::UntilPush(passed) => passed,
     };
-    shared.worker_tally.wakeups.add(1);
+    shared.metrics().worker_tally.wakeups.add(1);
     engine.resume(shared, idle.min(plan.previous()));
 }

@@ -3,8 +3,7 @@
 use super::Sleep;
 use crate::error::RejectReason;
 use crate::shared::Shared;
-use crate::time::clock::nanos;
-use crate::worker::engine::next_at_fixed_rate;
+use crate::time::{nanos, next_at_fixed_rate};
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -112,7 +111,7 @@ impl Interval {
     /// The next moment that is whole periods after this one and has not been missed.
     fn next(&self) -> u64 {
         let timer = self.sleep.shared();
-        let started = timer.lifecycle.started_at();
+        let started = timer.started_at();
         let passed = timer.moment(timer.passed()).unwrap_or(started);
         next_at_fixed_rate(self.sleep.deadline(), self.period, passed)
     }

@@ -11,12 +11,10 @@
 //! timer stops, the wakers that it finds in the slots are woken, and the words say that they were
 //! stopped.
 
-use crate::TimerHandle;
 use crate::error::RejectReason;
-use crate::shared::timeout::{Progress, Timeout};
-use crate::shared::{Shared, When};
-use crate::slots::stored_task::StoredTask;
-use crate::time::clock::nanos;
+use crate::shared::{Progress, Shared, Timeout, TimerHandle, When};
+use crate::slots::StoredTask;
+use crate::time::nanos;
 use std::fmt;
 use std::pin::Pin;
 use std::ptr;
@@ -92,14 +90,14 @@ impl WakerId {
 
 /// The task of a future's timeout.
 #[inline]
-fn waking(waker: &Waker) -> StoredTask {
+fn waking(waker: &Waker) -> StoredTask<Timeout> {
     let waker = waker.clone();
     StoredTask::future(move |_| waker.wake())
 }
 
 impl Sleep {
     pub(crate) fn new(timer: &Arc<Shared>, delay: Duration) -> Sleep {
-        Self::until(timer, timer.clock.now().saturating_add(nanos(delay)))
+        Self::until(timer, timer.now().saturating_add(nanos(delay)))
     }
 
     /// Ready at a moment of the timer's clock.
@@ -156,7 +154,7 @@ impl Sleep {
     /// assert!(idle.as_mut().poll(&mut context).is_ready());
     /// ```
     pub fn reset(&mut self, delay: Duration) {
-        self.reset_to(self.timer.clock.now().saturating_add(nanos(delay)));
+        self.reset_to(self.timer.now().saturating_add(nanos(delay)));
     }
 
     /// Moves its end to a moment of the timer's clock.
@@ -255,7 +253,7 @@ impl fmt::Debug for Sleep {
             Stage::Over(End::Fired) => "over",
             Stage::Over(End::Stopped) => "stopped",
         };
-        let remaining = self.deadline.saturating_sub(self.timer.clock.now());
+        let remaining = self.deadline.saturating_sub(self.timer.now());
         f.debug_struct("Sleep")
             .field("stage", &format_args!("{stage}"))
             .field("remaining", &Duration::from_nanos(remaining))

@@ -3,7 +3,7 @@
 use super::{COMPACT_FROM, CROWD, Filed, Filer, Inlet, LOOKAHEAD, Lane, Pushed, RING};
 use super::{Surroundings, drop_dead};
 use crate::entry::Entry;
-use crate::time::tick::Tick;
+use crate::time::Tick;
 use std::cell::{Cell, RefCell};
 use std::thread;
 

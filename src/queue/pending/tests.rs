@@ -1,5 +1,5 @@
 use super::*;
-use crate::time::tick::Tick;
+use crate::time::Tick;
 use std::cell::Cell;
 
 /// A timer on which the entries of the slots that `dead` names are dead.

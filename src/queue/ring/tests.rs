@@ -1,5 +1,5 @@
 use super::*;
-use crate::time::tick::Tick;
+use crate::time::Tick;
 
 fn entry(number: u32) -> Entry {
     Entry::new(Tick(u64::from(number)), 5, number, 7)

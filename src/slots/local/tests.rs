@@ -1,10 +1,10 @@
 //! Where free slots go, and what becomes of a thread's counters.
 
 use super::*;
-use crate::slots::slot::Left;
-use crate::slots::stored_task::StoredTask;
-use crate::slots::word::Word;
-use crate::time::tick::Tick;
+use crate::slots::Handle;
+use crate::slots::Left;
+use crate::slots::StoredTask;
+use crate::time::Tick;
 use std::collections::HashSet;
 use std::thread;
 
@@ -12,7 +12,7 @@ const CHAIN_LEN: usize = CHAIN as usize;
 
 /// The slots of one timer, and the rest of it left out.
 struct Bench {
-    slab: Slab,
+    slab: Slab<()>,
     depot: Arc<Depot>,
 }
 
@@ -40,7 +40,7 @@ impl Bench {
         let (slot, vacant) = unsafe { (self.slab.slot(number), Vacant::new(number)) };
         slot.arm(vacant, StoredTask::once(|_| {}), Tick(1), 0, false);
         assert!(slot.cancel(|| ()));
-        assert_eq!(slot.leave(Word::USER), Left::Abandoned);
+        assert_eq!(slot.leave(Handle::User), Left::Abandoned);
         with_cache(&self.depot, |cache| cache.put(number, slot));
         assert!(slot.is_free());
     }

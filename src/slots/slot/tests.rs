@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::slots::Slab;
-use crate::slots::stored_task::Period;
+use crate::time::Period;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ const DUE: Tick = Tick(10);
 
 /// A slot, and a task that tells whether it still exists.
 struct Bench {
-    slab: Slab,
+    slab: Slab<()>,
     alive: Arc<()>,
 }
 
 impl Bench {
     fn new() -> Bench {
-        let slab = Slab::new();
+        let slab = Slab::<()>::new();
         assert_eq!(slab.grow(64), NUMBER);
         Bench {
             slab,
@@ -26,7 +26,7 @@ impl Bench {
         }
     }
 
-    fn slot(&self) -> &Slot {
+    fn slot(&self) -> &Slot<()> {
         // SAFETY: the number was given out in `new`.
         unsafe { self.slab.slot(NUMBER) }
     }
@@ -40,18 +40,18 @@ impl Bench {
         Arc::strong_count(&self.alive) - 1
     }
 
-    fn once(&self) -> StoredTask {
+    fn once(&self) -> StoredTask<()> {
         let alive = Arc::clone(&self.alive);
         StoredTask::once(move |_| drop(alive))
     }
 
-    fn periodic(&self) -> StoredTask {
+    fn periodic(&self) -> StoredTask<()> {
         let alive = Arc::clone(&self.alive);
         let period = Period::FixedRate(Duration::from_secs(1));
         StoredTask::periodic(move |_| assert_ne!(Arc::strong_count(&alive), 0), period)
     }
 
-    fn arm_task(&self, task: StoredTask, periodic: bool) -> Entry {
+    fn arm_task(&self, task: StoredTask<()>, periodic: bool) -> Entry {
         // SAFETY: each test arms its slot only while it is free.
         let vacant = unsafe { Vacant::new(NUMBER) };
         assert_eq!(vacant.slot(), NUMBER);
@@ -66,7 +66,7 @@ impl Bench {
         self.arm_task(self.periodic(), true)
     }
 
-    fn claim(&self, entry: Entry) -> (Running, StoredTask) {
+    fn claim(&self, entry: Entry) -> (Running, StoredTask<()>) {
         match self.slot().claim(entry, entry.due()) {
             Met::Due(running, task) => (running, task),
             other => panic!("{other:?}"),
@@ -181,14 +181,14 @@ fn an_entry_is_claimed_when_it_is_due_and_not_before() {
     assert_eq!(bench.fire(entry), Left::InUse, "the user's handle is there");
     assert_eq!((bench.state(), bench.tasks()), (State::Expired, 0));
     assert!(matches!(bench.slot().claim(entry, DUE), Met::Dead));
-    assert_eq!(bench.slot().leave(Word::USER), Left::Abandoned);
+    assert_eq!(bench.slot().leave(Handle::User), Left::Abandoned);
 }
 
 #[test]
 fn a_run_without_a_handle_frees_its_slot() {
     let bench = Bench::new();
     let entry = bench.arm();
-    assert_eq!(bench.slot().leave(Word::USER), Left::InUse);
+    assert_eq!(bench.slot().leave(Handle::User), Left::InUse);
     assert_eq!(bench.fire(entry), Left::Abandoned);
     bench.slot().free(77);
     assert!(bench.slot().is_free() && bench.slot().is_dead(entry));
@@ -203,7 +203,7 @@ fn a_handle_that_goes_during_the_run_leaves_the_slot_to_the_runner() {
     let entry = bench.arm();
     let (running, task) = bench.claim(entry);
     assert_eq!(running.slot(), NUMBER);
-    assert_eq!(bench.slot().leave(Word::USER), Left::InUse);
+    assert_eq!(bench.slot().leave(Handle::User), Left::InUse);
     drop(task);
     assert_eq!(bench.slot().finish(running), Left::Abandoned);
     assert_eq!(bench.state(), State::Expired);
@@ -215,7 +215,7 @@ fn the_next_tenant_is_not_taken_for_the_one_before() {
     let before = bench.arm();
     assert!(bench.slot().cancel(|| ()));
     assert!(bench.slot().is_dead(before));
-    assert_eq!(bench.slot().leave(Word::USER), Left::Abandoned);
+    assert_eq!(bench.slot().leave(Handle::User), Left::Abandoned);
     bench.slot().free(0);
     let after = bench.arm();
     assert!(bench.slot().is_dead(before));
@@ -237,7 +237,7 @@ fn the_epoch_goes_up_whenever_seq_has_gone_round() {
                 .is_dead(Entry::new(DUE, seq, NUMBER, epoch + 1))
         );
         assert!(bench.slot().cancel(|| ()));
-        assert_eq!(bench.slot().leave(Word::USER), Left::Abandoned);
+        assert_eq!(bench.slot().leave(Handle::User), Left::Abandoned);
         bench.slot().free(0);
     }
 }
@@ -310,14 +310,14 @@ fn stop_returns_what_is_pending_and_its_task_is_taken_once() {
         assert!(word.has_user() && word.has_returned());
         // SAFETY: `stop` has returned it, and the handle is not dropped before the end.
         let kind = || unsafe { bench.slot().stopped_kind() };
-        assert_eq!(kind(), Some(crate::slots::stored_task::Kind::Once));
+        assert_eq!(kind(), Some(crate::slots::Kind::Once));
         drop(bench.slot().take_stopped().expect("its task"));
         assert_eq!((bench.state(), bench.tasks()), (State::Dismissed, 0));
         assert!(bench.slot().take_stopped().is_none());
         assert_eq!(kind(), None);
         // Two handles: the last to go frees the slot.
-        assert_eq!(bench.slot().leave(Word::USER), Left::InUse);
-        assert_eq!(bench.slot().leave(Word::RETURNED), Left::Abandoned);
+        assert_eq!(bench.slot().leave(Handle::User), Left::InUse);
+        assert_eq!(bench.slot().leave(Handle::Returned), Left::Abandoned);
     }
 }
 
@@ -383,9 +383,9 @@ fn a_periodic_task_that_was_ended_during_its_run_comes_back_to_the_runner() {
         assert_eq!((bench.state(), bench.tasks()), (State::Cancelled, 0));
         // The entry that was meant for the next run must not be taken for the next tenant's.
         if stopped {
-            assert_eq!(bench.slot().leave(Word::RETURNED), Left::InUse);
+            assert_eq!(bench.slot().leave(Handle::Returned), Left::InUse);
         }
-        assert_eq!(bench.slot().leave(Word::USER), Left::Abandoned);
+        assert_eq!(bench.slot().leave(Handle::User), Left::Abandoned);
         bench.slot().free(0);
         let tenant = bench.arm();
         assert_ne!(tenant.seq(), second.seq());
@@ -425,14 +425,14 @@ fn a_periodic_run_whose_handle_is_gone_frees_its_slot_unless_stop_has_returned_i
         let bench = Bench::new();
         let entry = bench.arm_periodic();
         if stopped {
-            assert_eq!(bench.slot().leave(Word::USER), Left::InUse);
+            assert_eq!(bench.slot().leave(Handle::User), Left::InUse);
         }
         let (running, task) = bench.claim(entry);
         if stopped {
             assert_eq!(bench.slot().stop(), StopOutcome::Returned);
         } else {
             assert!(bench.slot().cancel(|| ()));
-            assert_eq!(bench.slot().leave(Word::USER), Left::InUse);
+            assert_eq!(bench.slot().leave(Handle::User), Left::InUse);
         }
         let (running, task) = bench
             .slot()

@@ -2,7 +2,6 @@ use super::*;
 use std::time::{Duration, Instant};
 
 #[test]
-#[cfg(not(hashed_wheel_loom))]
 fn it_goes_as_fast_as_an_instant_and_starts_no_earlier() {
     let before = Instant::now();
     let clock = Monotonic::start();

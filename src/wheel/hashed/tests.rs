@@ -1,7 +1,7 @@
 //! What is particular to the hashed wheel: rounds, skipping, order, and the extremes of its size.
 
 use crate::entry::Entry;
-use crate::time::tick::Tick;
+use crate::time::Tick;
 use crate::wheel::Wheel;
 use crate::wheel::hashed::HashedWheel;
 use crate::wheel::model::{HashedPair, LAST, Rng, Seed, entry};

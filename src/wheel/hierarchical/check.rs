@@ -2,7 +2,7 @@
 
 use super::{HierarchicalWheel, Place, Progress, Queued};
 use crate::entry::Entry;
-use crate::time::tick::Tick;
+use crate::time::Tick;
 use std::cmp::Reverse;
 
 impl HierarchicalWheel {

@@ -4,7 +4,7 @@
 mod kafka;
 
 use crate::entry::Entry;
-use crate::time::tick::Tick;
+use crate::time::Tick;
 use crate::wheel::Wheel;
 use crate::wheel::hierarchical::HierarchicalWheel;
 use crate::wheel::model::{HierarchicalPair, LAST, Rng, Seed, entry};

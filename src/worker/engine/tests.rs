@@ -1,11 +1,12 @@
 //! The steps of an engine, taken one by one: what a boundary has room for, and what is caught up with.
 //!
-//! The timer is on a manual clock, but the test has taken its engine: the clock moves time, and nothing
+//! The timer is on a manual clock, but the test has put its own engine in its place: the clock moves time, and nothing
 //! happens unless the test does it.
 
-use super::Drive;
-use crate::shared::Shared;
-use crate::time::tick::Tick;
+use super::Engine;
+use crate::shared::{Driver, Shared};
+use crate::time::Tick;
+use crate::wheel::hashed::HashedWheel;
 use crate::{HashedWheelTimer, ManualClock};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,9 @@ struct Bench {
     clock: ManualClock,
     timer: HashedWheelTimer,
     shared: Arc<Shared>,
-    engine: Box<dyn Drive>,
+    engine: Engine<HashedWheel>,
+    /// The timer's own, which has nothing to do meanwhile.
+    unused: Option<Box<dyn Driver>>,
 }
 
 impl Bench {
@@ -31,12 +34,13 @@ impl Bench {
             .unwrap();
         timer.start().unwrap();
         let shared = Arc::clone(timer.handle().shared());
-        let engine = shared.engine.lock().take().unwrap();
+        let unused = shared.driver().lock().take();
         Bench {
             clock,
             timer,
             shared,
-            engine,
+            engine: Engine::new(HashedWheel::new(512), None, max_transfers),
+            unused,
         }
     }
 
@@ -65,13 +69,9 @@ impl Bench {
 }
 
 impl Drop for Bench {
-    /// The engine goes back, or nobody could stop the timer.
+    /// The timer's driver goes back, or nobody could stop the timer.
     fn drop(&mut self) {
-        let spare = HashedWheelTimer::builder().clock(&self.clock).build();
-        let spare = spare.unwrap();
-        let unused = spare.handle().shared().engine.lock().take().unwrap();
-        let engine = std::mem::replace(&mut self.engine, unused);
-        *self.shared.engine.lock() = Some(engine);
+        *self.shared.driver().lock() = self.unused.take();
     }
 }
 

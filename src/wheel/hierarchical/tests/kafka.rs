@@ -1,6 +1,6 @@
 //! The worked examples of the literature, and Kafka's own tests, on the hierarchical wheel.
 
-use crate::time::tick::Tick;
+use crate::time::Tick;
 use crate::wheel::Wheel;
 use crate::wheel::model::HierarchicalPair;
 

@@ -1,0 +1,26 @@
+//! How many timers there are in this process.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Timers in one process beyond which something is probably wrong.
+const MANY_INSTANCES: usize = 64;
+
+static INSTANCES: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a timer that lives, and complains, once, about too many.
+pub(super) fn begun() {
+    static COMPLAINED: AtomicBool = AtomicBool::new(false);
+    // Relaxed: figures, which order nothing.
+    let instances = INSTANCES.fetch_add(1, Ordering::Relaxed) + 1;
+    if instances > MANY_INSTANCES && !COMPLAINED.swap(true, Ordering::Relaxed) {
+        log::error!(
+            "{instances} timers are alive in this process, more than {MANY_INSTANCES}; each has a \
+             thread of its own and can hold millions of timeouts, so a few can be shared by all"
+        );
+    }
+}
+
+/// Counts a timer that has been stopped.
+pub(super) fn ended() {
+    INSTANCES.fetch_sub(1, Ordering::Relaxed);
+}

@@ -1,0 +1,181 @@
+//! Scheduling: a slot, its entry in the queue, and a worker that is woken if need be.
+
+use super::Shared;
+use super::timeout::Timeout;
+use crate::entry::Entry;
+use crate::error::RejectReason;
+use crate::queue::Surroundings;
+use crate::slots::local;
+use crate::slots::{Kind, Slot, StoredTask, Vacant};
+use crate::sync::Ordering;
+use crate::time::{FOREVER, Tick, nanos};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When a timeout is due.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum When {
+    /// This long after the call.
+    After(Duration),
+    /// At this moment of the timer's clock.
+    At(u64),
+}
+
+impl Shared {
+    /// Takes a task: arms a slot, pushes its entry, and looks whether the timer has stopped meanwhile.
+    ///
+    /// Inlined, so that the task is written to its slot from where it is; what it calls is not.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "as said; it is worth a tenth of the call"
+    )]
+    pub(crate) fn schedule(
+        self: &Arc<Self>,
+        task: StoredTask<Timeout>,
+        when: When,
+    ) -> Result<Timeout, (StoredTask<Timeout>, RejectReason)> {
+        let vacant = match self.vacancy() {
+            Ok(vacant) => vacant,
+            Err(reason) => return Err((task, *reason)),
+        };
+        let periodic = task.kind() == Kind::Periodic;
+        let (due, deadline) = self.deadline(when);
+        let number = vacant.slot();
+        let entry = self.slot(number).arm(vacant, task, due, deadline, periodic);
+        let timeout = Timeout::of_user(self, number);
+        self.submit(entry);
+        // A stop that this look misses has not begun its scan when the entry was pushed, and will
+        // find the slot armed: see `shutdown::finish`.
+        if self.lifecycle.is_shutdown() {
+            if let Some(task) = self.withdraw(number) {
+                return Err((task, RejectReason::Stopped));
+            }
+        }
+        Ok(timeout)
+    }
+
+    /// A slot for a timeout that is taken, and counted. The reason is boxed to keep the answer small.
+    fn vacancy(self: &Arc<Self>) -> Result<Vacant, Box<RejectReason>> {
+        if let Err(reason) = self.admit() {
+            self.metrics.tally.rejected.add(1);
+            return Err(Box::new(reason));
+        }
+        Ok(local::with_cache(&self.depot, |cache| {
+            let vacant = cache.take(&self.slab);
+            // Before it is armed, so that nobody counts its end before its beginning.
+            cache.counters().scheduled.add(1);
+            vacant
+        }))
+    }
+
+    /// Makes room for one more and sees to it that the timer runs.
+    #[inline]
+    fn admit(self: &Arc<Self>) -> Result<(), RejectReason> {
+        if !self.lifecycle.is_started() {
+            self.start()?;
+        }
+        if self.max_pending == usize::MAX {
+            Ok(())
+        } else {
+            self.admit_one()
+        }
+    }
+
+    #[cold]
+    fn admit_one(&self) -> Result<(), RejectReason> {
+        // Relaxed: the counter guards no data. One update, never add and undo: the limit holds at
+        // every moment.
+        self.limited
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| {
+                (pending < self.max_pending).then_some(pending + 1)
+            })
+            .map(drop)
+            .map_err(|_| RejectReason::TooManyPending {
+                max: self.max_pending,
+            })
+    }
+
+    /// The counterpart of [`Shared::admit_one`], when a timeout is over.
+    #[inline]
+    pub(crate) fn release_one(&self) {
+        if self.max_pending != usize::MAX {
+            self.limited.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The boundary and the deadline, counted from the timer's start.
+    #[inline]
+    pub(crate) fn deadline(&self, when: When) -> (Tick, u64) {
+        let at = match when {
+            When::After(delay) => self.clock.now().saturating_add(nanos(delay)),
+            When::At(moment) => moment,
+        };
+        let deadline = match at {
+            FOREVER => FOREVER,
+            at => at.saturating_sub(self.lifecycle.started_at()),
+        };
+        let due = self.scale.due(deadline);
+        // A manual clock may stand on the very boundary whose tasks are running.
+        let coming = self.clock.manual().map_or(0, |_| self.processed.get() + 1);
+        (due.max(Tick(coming)), deadline)
+    }
+
+    /// Queues an entry, and wakes the worker if it would be late for it.
+    pub(crate) fn submit(&self, entry: Entry) {
+        let thread = local::thread_number();
+        self.queue.push(entry, thread, self, || self.passed());
+    }
+
+    /// The timer stopped while this call was scheduling: the slot's word decides whether the scan of
+    /// `stop` has seen it. If not, the task is taken back.
+    #[cold]
+    fn withdraw(&self, number: u32) -> Option<StoredTask<Timeout>> {
+        let task = self.slot(number).disarm()?;
+        self.count(|counters| counters.scheduled.take_back(1));
+        self.release_one();
+        self.metrics.tally.rejected.add(1);
+        Some(task)
+    }
+
+    /// The timer stopped while a future's timeout was in its owner's hands, so that the scan of `stop` may
+    /// have passed it over: then it is counted here.
+    #[cold]
+    pub(crate) fn abandon(&self, slot: &Slot<Timeout>) {
+        if let Some(task) = slot.disarm() {
+            self.metrics.tally.unprocessed.add(1);
+            self.release_one();
+            drop(task);
+        }
+    }
+
+    /// The deadline of a slot whose word says `due`, from the timer's start. Two resets that raced
+    /// may have left another's deadline in the slot; then the boundary itself.
+    #[inline]
+    pub(crate) fn deadline_of(&self, slot: &Slot<Timeout>, due: Tick) -> u64 {
+        let deadline = slot.deadline();
+        let boundary = self.scale.moment(due).unwrap_or(FOREVER);
+        if deadline <= boundary && boundary - deadline <= self.scale.tick() {
+            deadline
+        } else {
+            boundary
+        }
+    }
+}
+
+impl Surroundings for Shared {
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    #[inline]
+    fn prefetch(&self, entry: Entry) {
+        self.slot(entry.slot()).prefetch();
+    }
+
+    #[inline]
+    fn is_dead(&self, entry: Entry) -> bool {
+        self.slot(entry.slot()).is_dead(entry)
+    }
+}

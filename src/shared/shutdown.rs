@@ -1,0 +1,182 @@
+//! How a timer ends.
+//!
+//! One thread wins SHUTDOWN and wakes the worker, which notices between two tasks, or is found asleep.
+//! Then [`finish`] looks at **every slot** rather than at queue and wheel: the slab is the register of what is
+//! armed, so nothing in flight can be lost. Each armed slot is claimed by the same compare-and-swap
+//! that firing and cancelling use.
+//!
+//! *No timeout is lost or returned twice.* Let `new_timeout` arm a slot, push (a sequentially
+//! consistent addition to a lane's counter), and then look at the state.
+//!
+//! - It reads STARTED: then it did so before SHUTDOWN was won, in the one order of sequentially
+//!   consistent operations, so its push precedes the scan's read of that lane's counter, which
+//!   therefore sees it, and the arming before it. The scan finds the slot armed, or in a later state:
+//!   fired, cancelled. (A new slot's number is given out under the slab's lock before it is armed. If
+//!   that was after the scan took the number of slots, the lock makes SHUTDOWN visible to the
+//!   look.) A timeout that never fires is not pushed; a fence stands in the push's place, and one in [`finish`].
+//! - It reads SHUTDOWN: then it tries to take the slot back, against the scan and the worker. The word leaves
+//!   Armed once: rejected, or returned, or fired.
+//! - A `reset` cannot hide a timeout: its word stays Armed throughout. A periodic one on an executor is
+//!   Armed or Running at every moment, and the scan takes it in both.
+
+use super::lifecycle::Closed;
+use super::reentrancy::{self, Activity};
+use super::{Driver, Shared, Timeout, instances};
+use crate::catch_panic::{contain, log_contained};
+use crate::error::StopError;
+use crate::slots::StopOutcome;
+use crate::sync::{Ordering, thread};
+use std::mem;
+use std::sync::Arc;
+
+impl Shared {
+    /// Stops the timer and returns what was pending.
+    pub(crate) fn stop(self: &Arc<Self>) -> Result<Vec<Timeout>, StopError> {
+        stop(self)
+    }
+
+    /// What the owner's drop does.
+    pub(crate) fn drop_owner(self: &Arc<Self>) {
+        drop_owner(self);
+    }
+}
+
+fn stop(shared: &Arc<Shared>) -> Result<Vec<Timeout>, StopError> {
+    if shared.is_driven_here() || reentrancy::is_starting(shared.id) {
+        return Err(StopError::FromTimerThread);
+    }
+    match shared.lifecycle.close(false) {
+        Closed::BeforeStart => {
+            end_before_start(shared);
+            Ok(Vec::new())
+        }
+        Closed::Running => {
+            instances::ended();
+            end_running(shared);
+            shared.lifecycle.wait_done();
+            join(shared);
+            Ok(mem::take(&mut *shared.leftovers.lock()))
+        }
+        Closed::Already => {
+            shared.lifecycle.wait_done();
+            Ok(Vec::new())
+        }
+    }
+}
+
+fn drop_owner(shared: &Arc<Shared>) {
+    if reentrancy::is_starting(shared.id) {
+        // Dropped by its own thread factory: whoever called that ends it.
+        shared.orphaned.store(true, Ordering::Release);
+    } else if reentrancy::is_in_task() {
+        end_detached(shared);
+    } else if let Ok(left) = stop(shared) {
+        drop_leftovers(shared, left);
+    }
+    shared.leave();
+}
+
+/// Ends the timer without waiting, which might be waiting for this very thread: whoever runs the engine
+/// drops what is left.
+pub(super) fn end_detached(shared: &Arc<Shared>) {
+    match shared.lifecycle.close(true) {
+        Closed::BeforeStart => end_before_start(shared),
+        Closed::Running => {
+            instances::ended();
+            end_running(shared);
+        }
+        Closed::Already => {}
+    }
+}
+
+fn end_before_start(shared: &Arc<Shared>) {
+    instances::ended();
+    let driver = shared.driver.lock().take();
+    if let Some(driver) = driver {
+        finish(shared, driver);
+    }
+}
+
+/// Sees to it that somebody ends a timer that has just been shut down: the worker, or on a manual
+/// clock whoever drives it, or else this thread.
+fn end_running(shared: &Arc<Shared>) {
+    if shared.clock.manual().is_none() {
+        return shared.queue.unpark();
+    }
+    let driver = shared.driver.lock().take();
+    if let Some(driver) = driver {
+        let _driving = shared.enter(Activity::Driving);
+        finish(shared, driver);
+    }
+}
+
+/// Waits for the thread to be gone, if this is not it.
+fn join(shared: &Shared) {
+    shared.lifecycle.wait_launched();
+    let thread = shared.thread.lock().take();
+    if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
+        // An error is a panic that the thread factory's own code has let out.
+        let _ = thread.join();
+    }
+}
+
+/// Lets the thread go that nobody will join, as its owner was dropped by a task. Otherwise its stack would be
+/// kept as long as any handle on the timer is. Called when the thread is known, and when it ends: whichever
+/// comes last.
+pub(super) fn let_go(shared: &Shared) {
+    if shared.lifecycle.is_detached() {
+        let thread = shared.thread.lock().take();
+        drop(thread);
+    }
+}
+
+/// The end of a timer, on the thread that ran its engine last: see the module's head.
+pub(super) fn finish(shared: &Arc<Shared>, driver: Box<dyn Driver>) {
+    shared.lifecycle.set_stopped_at(shared.clock.now());
+    let (futures, left) = scan(shared);
+    futures.iter().for_each(Timeout::wake_future);
+    drop(futures);
+    shared.queue.clear();
+    if shared.lifecycle.is_detached() {
+        drop_leftovers(shared, left);
+    } else {
+        *shared.leftovers.lock() = left;
+    }
+    let_go(shared);
+    shared.leave();
+    shared.lifecycle.set_done();
+    // Last, what may wait in its drop for jobs that wait for this: the executor and the factory.
+    drop(driver);
+    let launcher = shared.launcher.lock().take();
+    contain("the drop of the thread factory", || drop(launcher));
+}
+
+/// Claims all that is pending; futures apart from the rest.
+fn scan(shared: &Arc<Shared>) -> (Vec<Timeout>, Vec<Timeout>) {
+    // Orders this scan after the pushes that it must not miss.
+    shared.queue.order_after_pushes();
+    let returned = shared
+        .slab
+        .iter()
+        .filter(|(_, slot)| slot.stop() == StopOutcome::Returned);
+    let (futures, left): (Vec<_>, Vec<_>) = returned
+        .map(|(number, _)| {
+            shared.metrics.tally.unprocessed.add(1);
+            shared.release_one();
+            Timeout::of_returned(shared, number)
+        })
+        .partition(Timeout::is_future);
+    (futures, left)
+}
+
+/// Drops timeouts that nobody asked for, and says how many there were.
+fn drop_leftovers(shared: &Shared, left: Vec<Timeout>) {
+    if !left.is_empty() {
+        let (name, count) = (shared.name, left.len());
+        log_contained(
+            log::Level::Warn,
+            format_args!("{name} was dropped with {count} pending timeouts; they will not run"),
+        );
+    }
+    drop(left);
+}

@@ -1,0 +1,208 @@
+//! How a timer starts.
+//!
+//! One thread wins STARTING and calls the thread factory, without a lock. The job that it passes
+//! runs the worker and reports that it does; a job that is dropped unrun reports that too. The
+//! starter waits for one of the two, and everybody else for the starter ([`super::lifecycle`]).
+
+use super::lifecycle::Entered;
+use super::reentrancy::{self, Activity};
+use super::{Job, Shared, shutdown};
+use crate::catch_panic::contain;
+use crate::error::StartError;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Condvar, Mutex, Ordering};
+use crate::time::ManualClock;
+use std::io;
+use std::sync::{Arc, Weak};
+
+/// What starts a thread that runs the job it is given.
+pub(crate) type Factory = Arc<dyn Fn(Job) -> io::Result<JoinHandle<()>> + Send + Sync>;
+
+/// What it takes to start the timer's thread; gone when the timer has stopped.
+pub(super) struct Launcher {
+    factory: Factory,
+}
+
+impl Launcher {
+    pub(super) fn new(factory: Option<Factory>, thread_name: String) -> Launcher {
+        let factory = factory.unwrap_or_else(|| {
+            Arc::new(move |job| thread::Builder::new().name(thread_name.clone()).spawn(job))
+        });
+        Launcher { factory }
+    }
+}
+
+impl Shared {
+    /// Starts the timer, unless it is started.
+    #[cold]
+    pub(crate) fn start(self: &Arc<Self>) -> Result<(), StartError> {
+        start(self)
+    }
+}
+
+fn start(shared: &Arc<Shared>) -> Result<(), StartError> {
+    if shared.lifecycle.is_started() {
+        return Ok(());
+    }
+    if reentrancy::is_starting(shared.id) {
+        let message = "the thread factory called the timer that it was starting";
+        return Err(StartError::Spawn(io::Error::other(message)));
+    }
+    match shared.lifecycle.enter_start() {
+        Entered::Started => Ok(()),
+        Entered::Stopped => Err(StartError::Stopped),
+        Entered::Starting => {
+            let started = if let Some(clock) = shared.clock.manual() {
+                start_on_manual_clock(shared, clock);
+                Ok(())
+            } else {
+                launch(shared)
+            };
+            if shared.orphaned.load(Ordering::Acquire) {
+                shutdown::end_detached(shared);
+            }
+            started
+        }
+    }
+}
+
+fn start_on_manual_clock(shared: &Arc<Shared>, clock: &ManualClock) {
+    let timer: Weak<Shared> = Arc::downgrade(shared);
+    clock.register(timer);
+    shared.lifecycle.started(shared.clock.now());
+    shared.lifecycle.set_launched();
+}
+
+/// One try to start the thread, as its two sides see it.
+#[derive(Default)]
+struct Attempt {
+    outcome: Mutex<Outcome>,
+    decided: Condvar,
+}
+
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    #[default]
+    Open,
+    /// The job has begun, and is about to start the timer.
+    Begun,
+    /// The timer has started.
+    Running,
+    /// The job was dropped, or its starter has given it up.
+    Failed,
+}
+
+impl Attempt {
+    /// Moves on from Open; where it stands after that.
+    fn decide(&self, outcome: Outcome) -> Outcome {
+        self.advance(Outcome::Open, outcome)
+    }
+
+    fn advance(&self, from: Outcome, to: Outcome) -> Outcome {
+        let mut outcome = self.outcome.lock();
+        if *outcome == from {
+            *outcome = to;
+            self.decided.notify_all();
+        }
+        *outcome
+    }
+
+    /// Waits for Running or Failed.
+    fn wait(&self) -> Outcome {
+        let mut outcome = self.outcome.lock();
+        while matches!(*outcome, Outcome::Open | Outcome::Begun) {
+            self.decided.wait(&mut outcome);
+        }
+        *outcome
+    }
+}
+
+/// Gives STARTING up again, if the factory fails or panics.
+struct Launch<'a> {
+    shared: &'a Shared,
+    attempt: &'a Attempt,
+}
+
+impl Drop for Launch<'_> {
+    fn drop(&mut self) {
+        self.attempt.decide(Outcome::Failed);
+        if self.attempt.wait() == Outcome::Failed {
+            self.shared.lifecycle.start_failed();
+        } else {
+            self.shared.lifecycle.set_launched();
+        }
+    }
+}
+
+fn launch(shared: &Arc<Shared>) -> Result<(), StartError> {
+    let attempt = Arc::new(Attempt::default());
+    let launch = Launch {
+        shared,
+        attempt: &attempt,
+    };
+    let factory = shared
+        .launcher
+        .lock()
+        .as_ref()
+        .map(|launcher| Arc::clone(&launcher.factory));
+    let Some(factory) = factory else {
+        return Err(StartError::Stopped);
+    };
+    let first = First {
+        shared: Arc::clone(shared),
+        attempt: Arc::clone(&attempt),
+    };
+    let made = {
+        let _starting = shared.enter(Activity::Starting);
+        factory(Box::new(move || first.run()))
+    };
+    if made.is_err() {
+        // It may have started a thread all the same.
+        attempt.decide(Outcome::Failed);
+    }
+    if attempt.wait() == Outcome::Running {
+        *shared.thread.lock() = made.ok();
+        shutdown::let_go(shared);
+        return Ok(());
+    }
+    drop(launch);
+    Err(StartError::Spawn(made.err().unwrap_or_else(|| {
+        io::Error::other("the thread factory dropped the job without running it")
+    })))
+}
+
+/// The job of the timer thread.
+struct First {
+    shared: Arc<Shared>,
+    attempt: Arc<Attempt>,
+}
+
+impl First {
+    fn run(self) {
+        if self.attempt.decide(Outcome::Begun) != Outcome::Begun {
+            return;
+        }
+        let shared = &self.shared;
+        let _driving = shared.enter(Activity::Driving);
+        let driver = shared.driver.lock().take();
+        let Some(mut driver) = driver else {
+            self.attempt.advance(Outcome::Begun, Outcome::Failed);
+            return;
+        };
+        shared.queue.adopt();
+        shared.lifecycle.started(shared.clock.now());
+        self.attempt.advance(Outcome::Begun, Outcome::Running);
+        if contain("the timer thread", || driver.run(shared)) {
+            // What foreign code does is contained where it is called: this is a defect of ours. Nobody
+            // shall wait for a timer that is dead.
+            shared.lifecycle.close(true);
+        }
+        shutdown::finish(shared, driver);
+    }
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        self.attempt.decide(Outcome::Failed);
+    }
+}
