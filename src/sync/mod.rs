@@ -1,8 +1,12 @@
 //! The atomics, cells and locks that the protocols are written in: the standard ones, or loom's
-//! when the crate is compiled with `--cfg hashed_wheel_loom` to have its interleavings explored.
+//! when the crate is compiled with `--cfg hashed_wheel_loom` to have its interleavings explored. Under Miri,
+//! the locks are those of the standard library.
 
 #[cfg(not(hashed_wheel_loom))]
 pub(crate) use plain::*;
+
+#[cfg(all(miri, not(hashed_wheel_loom)))]
+mod standard;
 
 #[cfg(hashed_wheel_loom)]
 mod modelled;
@@ -11,6 +15,9 @@ pub(crate) use modelled::*;
 
 #[cfg(not(hashed_wheel_loom))]
 mod plain {
+    #[cfg(miri)]
+    pub(crate) use super::standard::{Condvar, Mutex};
+    #[cfg(not(miri))]
     pub(crate) use parking_lot::{Condvar, Mutex};
     pub(crate) use std::sync::atomic::{
         AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
