@@ -43,11 +43,11 @@ impl Memory {
 
     /// What a handle's drop does. Whether it gave the memory back.
     fn drop_handle(&self, handle: Handle) -> bool {
-        if self.touch().slot.leave(handle) == Left::InUse {
+        if self.touch().slot.leave_here(handle) == Left::InUse {
             return false;
         }
         let stopped = self.touch().lifecycle.is_shutdown();
-        self.touch().slot.free(0);
+        self.touch().slot.free_here(0);
         stopped && self.look()
     }
 

@@ -44,7 +44,7 @@ fn a_periodic_run_its_cancel_and_stop_end_it_once() {
         let (slot, running, task) = running(&probe);
         let user = thread::spawn({
             let slot = Arc::clone(&slot);
-            move || (slot.cancel(|| ()), slot.leave(Handle::User))
+            move || (slot.cancel(|| ()), slot.leave_here(Handle::User))
         });
         let stop = thread::spawn({
             let slot = Arc::clone(&slot);
@@ -52,7 +52,7 @@ fn a_periodic_run_its_cancel_and_stop_end_it_once() {
                 let returned = slot.stop() == StopOutcome::Returned;
                 returned.then(|| {
                     let task = slot.take_stopped();
-                    (task.is_some(), slot.leave(Handle::Returned))
+                    (task.is_some(), slot.leave_here(Handle::Returned))
                 })
             }
         });
@@ -86,7 +86,7 @@ fn the_runner_and_both_handles_free_the_slot_once_in_any_order() {
         assert_eq!(slot.stop(), StopOutcome::Returned);
         let leave = |handle| {
             let slot = Arc::clone(&slot);
-            thread::spawn(move || slot.leave(handle))
+            thread::spawn(move || slot.leave_here(handle))
         };
         let (user, returned) = (leave(Handle::User), leave(Handle::Returned));
         let runner = end_run(&slot, running, task).expect("it was stopped");
@@ -96,7 +96,7 @@ fn the_runner_and_both_handles_free_the_slot_once_in_any_order() {
             all.iter().filter(|left| **left == Left::Abandoned).count(),
             1
         );
-        slot.free(0);
+        slot.free_here(0);
         assert!(probe.is_gone());
         let last = all.iter().position(|left| *left == Left::Abandoned);
         ends[last.expect("as counted")]

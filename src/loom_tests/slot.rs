@@ -24,7 +24,7 @@ fn fire(slot: &Slot, entry: Entry, now: u64) -> Option<Left> {
 /// Frees a slot if the caller was the last; whether it was.
 fn free_if(slot: &Slot, left: Left) -> bool {
     if left == Left::Abandoned {
-        slot.free(0);
+        slot.free_here(0);
     }
     left == Left::Abandoned
 }
@@ -45,7 +45,7 @@ fn a_cancel_and_a_claim_end_the_task_exactly_once_and_reuse_is_clean() {
         });
 
         let cancelled = slot.cancel(|| ());
-        let freed = free_if(&slot, slot.leave(Handle::User));
+        let freed = free_if(&slot, slot.leave_here(Handle::User));
         // The next tenant may move in while the worker still looks at the old entry.
         let mut next = freed.then(|| arm(&slot, second.task(), 9));
         let worker_freed = worker.join().unwrap();
@@ -77,7 +77,7 @@ fn a_handle_dropped_while_its_task_runs_frees_the_slot_once() {
         let entry = arm(&slot, probe.task(), 1);
         let handle = thread::spawn({
             let slot = Arc::clone(&slot);
-            move || free_if(&slot, slot.leave(Handle::User))
+            move || free_if(&slot, slot.leave_here(Handle::User))
         });
         let left = fire(&slot, entry, 1).expect("nobody cancels it");
         // A run that knew itself alone has not even said that it is over.
@@ -117,13 +117,13 @@ fn a_stale_entry_never_fires_the_next_tenant_early() {
             });
 
             let cancelled = slot.cancel(|| ());
-            let mut left = slot.leave(Handle::User);
+            let mut left = slot.leave_here(Handle::User);
             if left == Left::InUse {
                 left = worker.join().unwrap().expect("it runs");
                 assert!(free_if(&slot, left));
                 arm(&slot, second.task(), 9);
             } else {
-                slot.free(0);
+                slot.free_here(0);
                 arm(&slot, second.task(), 9);
                 assert_eq!(worker.join().unwrap().is_some(), !cancelled);
             }
@@ -212,11 +212,11 @@ fn the_users_and_the_returned_handle_free_the_slot_once_in_any_order() {
                 let slot = Arc::clone(&slot);
                 move || {
                     assert!(!slot.cancel(|| ()), "it is stopped");
-                    free_if(&slot, slot.leave(Handle::User))
+                    free_if(&slot, slot.leave_here(Handle::User))
                 }
             });
             drop(slot.take_stopped().expect("its task is inside"));
-            let freed = free_if(&slot, slot.leave(Handle::Returned));
+            let freed = free_if(&slot, slot.leave_here(Handle::Returned));
             let user_freed = user.join().unwrap();
 
             assert!(freed ^ user_freed, "freed once");

@@ -140,16 +140,39 @@ impl Shared {
 
     /// Frees a slot that was found [`Left::Abandoned`](crate::slots::Left).
     ///
-    /// Unless an `Arc` is held, the timer's memory must not be touched after this.
+    /// Takes a pointer: the timer's memory may go in this very call, or in another thread's after the slot's last
+    /// store, and a `&self` has to be valid to the end of the call.
+    ///
+    /// # Safety
+    /// The caller has found the slot abandoned. Unless an `Arc` is held, the timer's memory must not be touched
+    /// after this.
     #[inline]
-    pub(crate) fn free(&self, number: u32) {
-        let slot = self.slot(number);
-        let (id, stopped) = (self.id, self.lifecycle.is_shutdown());
-        local::with_cache(&self.depot, |cache| cache.put(number, slot));
-        // `self` may dangle from here on.
+    unsafe fn free(this: *const Shared, number: u32) {
+        // SAFETY: the slot is not free yet, which keeps the memory. No reference outlives this block.
+        let (slot, depot, id, stopped) = unsafe {
+            let shared = &*this;
+            let slot: *const Slot<Timeout> = shared.slot(number);
+            (
+                slot,
+                &raw const (*this).depot,
+                shared.id,
+                shared.lifecycle.is_shutdown(),
+            )
+        };
+        // SAFETY: the depot is there up to the slot's last store, which is in `put`; the slot is the one of that
+        // number, and abandoned, as the caller says.
+        unsafe { local::with_cache_of(depot, |cache| cache.put(number, slot)) };
+        // `this` may dangle from here on.
         if stopped {
             retired::look(id);
         }
+    }
+
+    /// Frees a slot that the one who ran its task has found abandoned. The `Arc` keeps the memory meanwhile.
+    #[inline]
+    pub(crate) fn free_after_run(self: &Arc<Self>, number: u32) {
+        // SAFETY: the slot was found abandoned, and an `Arc` is held.
+        unsafe { Shared::free(Arc::as_ptr(self), number) }
     }
 
     /// Counts something on this thread's own counters.

@@ -362,9 +362,13 @@ impl Drop for Timeout {
             }
             Role::Runner => return,
         };
-        // After `InUse` somebody else may free the slot, and the timer's memory with it.
-        if self.slot().leave(handle) == Left::Abandoned {
-            self.shared().free(self.slot);
+        let slot: *const Slot<Timeout> = self.slot();
+        // SAFETY: this handle goes with that bit, and is gone after this. After `InUse` somebody else may free the
+        // slot, and the timer's memory with it; an abandoned slot is this call's to free.
+        unsafe {
+            if Slot::leave(slot, handle) == Left::Abandoned {
+                Shared::free(self.shared.as_ptr(), self.slot);
+            }
         }
     }
 }

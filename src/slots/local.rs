@@ -239,14 +239,19 @@ impl Cache {
     }
 
     /// Frees a slot that the caller has found abandoned.
+    ///
+    /// # Safety
+    /// `slot` is the slot of that number, and the caller has found it abandoned. The timer's memory may be
+    /// gone when this returns, and earlier: the caller has no reference to it.
     #[inline]
-    pub(crate) fn put<A>(&self, number: u32, slot: &Slot<A>) {
+    pub(crate) unsafe fn put<A>(&self, number: u32, slot: *const Slot<A>) {
         let mut chain = self.current.replace(Chain::EMPTY);
         if chain.len == CHAIN {
             self.depot.put_chain(self.spare.replace(chain));
             chain = Chain::EMPTY;
         }
-        slot.free(chain.head);
+        // SAFETY: as the caller says.
+        unsafe { Slot::free(slot, chain.head) };
         // From here on the timer's memory may be gone: only numbers are touched.
         self.current.set(Chain {
             head: number,
@@ -301,18 +306,37 @@ pub(crate) fn thread_number() -> usize {
 /// Gives `use_it` this thread's cache of the timer. It must not run foreign code, nor call this again.
 #[inline]
 pub(crate) fn with_cache<R>(depot: &Arc<Depot>, use_it: impl FnOnce(&Cache) -> R) -> R {
+    // SAFETY: a reference is valid throughout.
+    unsafe { with_cache_of(depot, use_it) }
+}
+
+/// [`with_cache`] for one who frees a slot: the memory that `depot` points into may go while `use_it` runs.
+///
+/// # Safety
+/// The depot is there when this is called.
+#[inline]
+pub(crate) unsafe fn with_cache_of<R>(
+    depot: *const Arc<Depot>,
+    use_it: impl FnOnce(&Cache) -> R,
+) -> R {
     let last = LAST.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: it is there, as the caller says, before `use_it` is called; the reference ends here.
+    let timer = unsafe { &*depot }.timer;
     // SAFETY: null, or one of this thread's caches: a cache that is dropped takes itself out of `LAST`.
     match unsafe { last.as_ref() } {
-        Some(cache) if cache.timer == depot.timer => use_it(cache),
-        _ => with_another_cache(depot, use_it),
+        Some(cache) if cache.timer == timer => use_it(cache),
+        // SAFETY: as the caller says.
+        _ => unsafe { with_another_cache(depot, use_it) },
     }
 }
 
+/// # Safety
+/// As for [`with_cache_of`].
 #[cold]
-fn with_another_cache<R>(depot: &Arc<Depot>, use_it: impl FnOnce(&Cache) -> R) -> R {
+unsafe fn with_another_cache<R>(depot: *const Arc<Depot>, use_it: impl FnOnce(&Cache) -> R) -> R {
     let found = CACHES.try_with(|caches| {
-        let cache = find_or_make(&mut caches.borrow_mut(), depot);
+        // SAFETY: as the caller says; the reference ends before `use_it` is called.
+        let cache = find_or_make(&mut caches.borrow_mut(), unsafe { &*depot });
         // Fails only in a model whose thread is ending; then there is none to be found there later.
         let _ = LAST.try_with(|last| last.set(cache));
         cache
@@ -322,7 +346,8 @@ fn with_another_cache<R>(depot: &Arc<Depot>, use_it: impl FnOnce(&Cache) -> R) -
         // the next call of this function, or at its end.
         Ok(cache) => use_it(unsafe { &*cache }),
         // The thread is ending: a cache for this call alone, which its drop settles with the depot.
-        Err(_) => use_it(&Cache::new(depot)),
+        // SAFETY: as the caller says; the cache has a count of its own.
+        Err(_) => use_it(&Cache::new(unsafe { &*depot })),
     }
 }
 

@@ -358,15 +358,26 @@ impl<A> Slot<A> {
     }
 
     /// Transition 10 for a handle that goes.
+    ///
+    /// Takes a pointer: once the bit is cleared, another thread may free the slot and the memory that it
+    /// lies in before this call returns, and a `&Slot` has to be valid to the end of the call.
+    ///
+    /// # Safety
+    /// The caller holds the handle of that bit, and gives it up with this call. Unless that leaves the slot
+    /// [`Left::Abandoned`], it must not be touched after this.
     #[inline]
-    pub(crate) fn leave(&self, handle: Handle) -> Left {
+    pub(crate) unsafe fn leave(slot: *const Self, handle: Handle) -> Left {
         let handle = handle as u64;
-        let word = self.word();
-        if word.is_over() && !word.has_other_handle(handle) {
+        // SAFETY: the caller's handle keeps the slot up to the `fetch_and`. The reference is to the word alone:
+        // an atomic, and so behind an `UnsafeCell` from end to end, may be freed while a call has it.
+        let word = unsafe { &(*slot).word };
+        let seen = Word(word.load(Ordering::Acquire));
+        if seen.is_over() && !seen.has_other_handle(handle) {
             return Left::Abandoned;
         }
-        let word = Word(self.word.fetch_and(!handle, Ordering::AcqRel) & !handle);
-        if word.is_abandoned() {
+        let left = Word(word.fetch_and(!handle, Ordering::AcqRel) & !handle);
+        memory_may_go();
+        if left.is_abandoned() {
             Left::Abandoned
         } else {
             Left::InUse
@@ -375,16 +386,26 @@ impl<A> Slot<A> {
 
     /// Transition 11: the last touch of a slot that was found [`Left::Abandoned`]. The caller puts
     /// it on a free list, which it has looked up before this call.
+    ///
+    /// Takes a pointer for the same reason as [`Slot::leave`].
+    ///
+    /// # Safety
+    /// The slot was found abandoned by the caller. It must not be touched after this.
     #[inline]
-    pub(crate) fn free(&self, next_free: u32) {
+    pub(crate) unsafe fn free(slot: *const Self, next_free: u32) {
+        // SAFETY: a slot that is not free is there, and only this call frees it, with the last line. The
+        // reference is to the word alone, as in `leave`.
+        let word = unsafe { &(*slot).word };
         // Relaxed: this thread is the only one left, `leave` or `finish` has acquired the others'.
-        let word = Word(self.word.load(Ordering::Relaxed));
+        let last = Word(word.load(Ordering::Relaxed));
         debug_assert!(
-            word.is_over() || word.state() == State::Running && !word.has_user(),
-            "freed while {word:?}"
+            last.is_over() || last.state() == State::Running && !last.has_user(),
+            "freed while {last:?}"
         );
-        self.set_next_free(next_free);
-        self.word.store(word.freed().0, Ordering::Release);
+        // SAFETY: as above; the reference ends with this call.
+        unsafe { (*slot).set_next_free(next_free) };
+        word.store(last.freed().0, Ordering::Release);
+        memory_may_go();
     }
 
     pub(crate) fn is_free(&self) -> bool {
@@ -578,6 +599,28 @@ impl<A> Slot<A> {
         self.task
             .with_mut(|cell| unsafe { (*cell).assume_init_read() })
     }
+}
+
+/// For tests, whose slots stay where they are.
+#[cfg(test)]
+impl<A> Slot<A> {
+    pub(crate) fn leave_here(&self, handle: Handle) -> Left {
+        // SAFETY: the test has that handle, and its slot outlives the call.
+        unsafe { Slot::leave(self, handle) }
+    }
+
+    pub(crate) fn free_here(&self, next_free: u32) {
+        // SAFETY: the test has found the slot abandoned, and it outlives the call.
+        unsafe { Slot::free(self, next_free) }
+    }
+}
+
+/// Called after a store that lets another thread free the slot's memory. Under Miri it gives the others the
+/// chance, so that a reference which is still around is found out.
+#[inline]
+fn memory_may_go() {
+    #[cfg(miri)]
+    std::thread::yield_now();
 }
 
 #[cfg(all(test, not(hashed_wheel_loom)))]

@@ -84,10 +84,10 @@ fn run_periodic(
 
 /// Ends a run whose task is gone.
 #[inline]
-fn end(shared: &Shared, running: Running) {
+fn end(shared: &Arc<Shared>, running: Running) {
     let number = running.slot();
     if shared.slot(number).finish(running) == Left::Abandoned {
-        shared.free(number);
+        shared.free_after_run(number);
     }
 }
 

@@ -40,8 +40,9 @@ impl Bench {
         let (slot, vacant) = unsafe { (self.slab.slot(number), Vacant::new(number)) };
         slot.arm(vacant, StoredTask::once(|_| {}), Tick(1), 0, false);
         assert!(slot.cancel(|| ()));
-        assert_eq!(slot.leave(Handle::User), Left::Abandoned);
-        with_cache(&self.depot, |cache| cache.put(number, slot));
+        assert_eq!(slot.leave_here(Handle::User), Left::Abandoned);
+        // SAFETY: it was found abandoned, and the bench keeps it.
+        with_cache(&self.depot, |cache| unsafe { cache.put(number, slot) });
         assert!(slot.is_free());
     }
 

@@ -181,16 +181,16 @@ fn an_entry_is_claimed_when_it_is_due_and_not_before() {
     assert_eq!(bench.fire(entry), Left::InUse, "the user's handle is there");
     assert_eq!((bench.state(), bench.tasks()), (State::Expired, 0));
     assert!(matches!(bench.slot().claim(entry, DUE), Met::Dead));
-    assert_eq!(bench.slot().leave(Handle::User), Left::Abandoned);
+    assert_eq!(bench.slot().leave_here(Handle::User), Left::Abandoned);
 }
 
 #[test]
 fn a_run_without_a_handle_frees_its_slot() {
     let bench = Bench::new();
     let entry = bench.arm();
-    assert_eq!(bench.slot().leave(Handle::User), Left::InUse);
+    assert_eq!(bench.slot().leave_here(Handle::User), Left::InUse);
     assert_eq!(bench.fire(entry), Left::Abandoned);
-    bench.slot().free(77);
+    bench.slot().free_here(77);
     assert!(bench.slot().is_free() && bench.slot().is_dead(entry));
     assert_eq!(bench.slot().next_free(), 77);
     bench.slot().set_next_free(78);
@@ -203,7 +203,7 @@ fn a_handle_that_goes_during_the_run_leaves_the_slot_to_the_runner() {
     let entry = bench.arm();
     let (running, task) = bench.claim(entry);
     assert_eq!(running.slot(), NUMBER);
-    assert_eq!(bench.slot().leave(Handle::User), Left::InUse);
+    assert_eq!(bench.slot().leave_here(Handle::User), Left::InUse);
     drop(task);
     assert_eq!(bench.slot().finish(running), Left::Abandoned);
     assert_eq!(bench.state(), State::Expired);
@@ -215,8 +215,8 @@ fn the_next_tenant_is_not_taken_for_the_one_before() {
     let before = bench.arm();
     assert!(bench.slot().cancel(|| ()));
     assert!(bench.slot().is_dead(before));
-    assert_eq!(bench.slot().leave(Handle::User), Left::Abandoned);
-    bench.slot().free(0);
+    assert_eq!(bench.slot().leave_here(Handle::User), Left::Abandoned);
+    bench.slot().free_here(0);
     let after = bench.arm();
     assert!(bench.slot().is_dead(before));
     assert!(matches!(bench.slot().claim(before, DUE), Met::Dead));
@@ -237,8 +237,8 @@ fn the_epoch_goes_up_whenever_seq_has_gone_round() {
                 .is_dead(Entry::new(DUE, seq, NUMBER, epoch + 1))
         );
         assert!(bench.slot().cancel(|| ()));
-        assert_eq!(bench.slot().leave(Handle::User), Left::Abandoned);
-        bench.slot().free(0);
+        assert_eq!(bench.slot().leave_here(Handle::User), Left::Abandoned);
+        bench.slot().free_here(0);
     }
 }
 
@@ -316,8 +316,8 @@ fn stop_returns_what_is_pending_and_its_task_is_taken_once() {
         assert!(bench.slot().take_stopped().is_none());
         assert_eq!(kind(), None);
         // Two handles: the last to go frees the slot.
-        assert_eq!(bench.slot().leave(Handle::User), Left::InUse);
-        assert_eq!(bench.slot().leave(Handle::Returned), Left::Abandoned);
+        assert_eq!(bench.slot().leave_here(Handle::User), Left::InUse);
+        assert_eq!(bench.slot().leave_here(Handle::Returned), Left::Abandoned);
     }
 }
 
@@ -383,10 +383,10 @@ fn a_periodic_task_that_was_ended_during_its_run_comes_back_to_the_runner() {
         assert_eq!((bench.state(), bench.tasks()), (State::Cancelled, 0));
         // The entry that was meant for the next run must not be taken for the next tenant's.
         if stopped {
-            assert_eq!(bench.slot().leave(Handle::Returned), Left::InUse);
+            assert_eq!(bench.slot().leave_here(Handle::Returned), Left::InUse);
         }
-        assert_eq!(bench.slot().leave(Handle::User), Left::Abandoned);
-        bench.slot().free(0);
+        assert_eq!(bench.slot().leave_here(Handle::User), Left::Abandoned);
+        bench.slot().free_here(0);
         let tenant = bench.arm();
         assert_ne!(tenant.seq(), second.seq());
         assert!(bench.slot().is_dead(second));
@@ -425,14 +425,14 @@ fn a_periodic_run_whose_handle_is_gone_frees_its_slot_unless_stop_has_returned_i
         let bench = Bench::new();
         let entry = bench.arm_periodic();
         if stopped {
-            assert_eq!(bench.slot().leave(Handle::User), Left::InUse);
+            assert_eq!(bench.slot().leave_here(Handle::User), Left::InUse);
         }
         let (running, task) = bench.claim(entry);
         if stopped {
             assert_eq!(bench.slot().stop(), StopOutcome::Returned);
         } else {
             assert!(bench.slot().cancel(|| ()));
-            assert_eq!(bench.slot().leave(Handle::User), Left::InUse);
+            assert_eq!(bench.slot().leave_here(Handle::User), Left::InUse);
         }
         let (running, task) = bench
             .slot()
