@@ -70,8 +70,10 @@ enum End {
     Stopped,
 }
 
-/// Which waker is in the slot: what [`Waker::will_wake`] would compare. The slot owns that waker, so
-/// that no other can have the same address.
+/// Which waker is in the slot: what [`Waker::will_wake`] would compare. It is that of the clone, which the slot
+/// owns, so that no other can have the same address as long as it is there. The waker that the future is
+/// polled with may be a temporary, with other data than its clone: such a one is never found equal, and is
+/// replaced by every poll.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct WakerId {
     data: usize,
@@ -88,11 +90,12 @@ impl WakerId {
     }
 }
 
-/// The task of a future's timeout.
+/// The task of a future's timeout, and which waker it wakes.
 #[inline]
-fn waking(waker: &Waker) -> StoredTask<Timeout> {
+fn waking(waker: &Waker) -> (StoredTask<Timeout>, WakerId) {
     let waker = waker.clone();
-    StoredTask::future(move |_| waker.wake())
+    let id = WakerId::of(&waker);
+    (StoredTask::future(move |_| waker.wake()), id)
 }
 
 impl Sleep {
@@ -179,9 +182,10 @@ impl Sleep {
     /// Takes a timeout that wakes the caller.
     #[inline]
     fn arm(&mut self, waker: &Waker) -> Result<(), RejectReason> {
-        match self.timer.schedule(waking(waker), When::At(self.deadline)) {
+        let (task, id) = waking(waker);
+        match self.timer.schedule(task, When::At(self.deadline)) {
             Ok(timeout) => {
-                self.stage = Stage::Armed(timeout, WakerId::of(waker));
+                self.stage = Stage::Armed(timeout, id);
                 Ok(())
             }
             Err((task, reason)) => {
@@ -194,6 +198,7 @@ impl Sleep {
 
     /// Looks how a timeout that was taken before is getting on.
     fn look(&mut self, waker: &Waker) -> Poll<End> {
+        let mut replaced = false;
         let end = loop {
             let (timeout, last) = match &mut self.stage {
                 Stage::Armed(timeout, last) => (timeout, last),
@@ -203,11 +208,15 @@ impl Sleep {
             match timeout.progress() {
                 Progress::Fired => break End::Fired,
                 Progress::Stopped => break End::Stopped,
-                Progress::Pending if *last == WakerId::of(waker) => return Poll::Pending,
+                // What was put in by this poll is a clone of `waker`, whether or not it is equal to it.
+                Progress::Pending if replaced || *last == WakerId::of(waker) => {
+                    return Poll::Pending;
+                }
                 Progress::Pending => {
-                    let task = waking(waker);
+                    let (task, id) = waking(waker);
                     // First: the drop of the old waker may panic, and by then it is replaced.
-                    *last = WakerId::of(waker);
+                    *last = id;
+                    replaced = true;
                     timeout.replace_task(task, When::At(self.deadline));
                     // It may have fired, or its timer stopped, before that.
                 }
