@@ -108,6 +108,28 @@ fn a_job_may_stop_its_timer_while_another_thread_does() {
     });
 }
 
+#[test]
+fn a_job_may_stop_its_timer_although_the_executor_joins_its_thread() {
+    must_end(|| {
+        let (timer, stopped) = with_job(|handle| handle.stop().map(|left| left.len()));
+        assert_eq!(stopped.recv().unwrap(), Ok(0));
+        assert_eq!(timer.state(), TimerState::Shutdown);
+    });
+}
+
+#[test]
+fn a_job_may_wait_for_a_thread_that_stops_its_timer() {
+    must_end(|| {
+        let (timer, stopped) = with_job(|handle| {
+            let stopping = thread::spawn(move || handle.stop().map(|left| left.len()));
+            stopping.join().unwrap()
+        });
+        timer.new_timeout(|_| {}, FAR).ok();
+        assert!(stopped.recv().unwrap().is_ok());
+        drop(timer);
+    });
+}
+
 type Shared<T> = Arc<Mutex<Option<T>>>;
 
 /// A timer whose factory does something with what was put into the shared place, once, and then starts

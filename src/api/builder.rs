@@ -459,6 +459,7 @@ impl Common {
             max_transfers: self.max_transfers,
             factory: self.factory,
             thread_name: self.thread_name,
+            has_executor: self.executor.is_some(),
         };
         Shared::new(settings, driver(self.executor))
     }

@@ -284,6 +284,9 @@ macro_rules! timer_methods {
             /// Stops the timer for good, waits for its thread, and returns every timeout that was
             /// pending, each now cancelled with its task [still inside](Timeout::take_task).
             ///
+            /// With an [executor](HashedWheelTimerBuilder::executor), it waits until the thread has done everything
+            /// but drop the executor, which may wait for a job that waits for this call.
+            ///
             /// A second call, or one that comes while another is stopping the timer, returns an empty
             /// vector when the timer has stopped. Futures resolve to their error and are not returned.
             ///

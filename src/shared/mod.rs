@@ -51,6 +51,7 @@ pub(crate) struct Settings {
     pub(crate) max_transfers: usize,
     pub(crate) factory: Option<Factory>,
     pub(crate) thread_name: Option<String>,
+    pub(crate) has_executor: bool,
 }
 
 pub(crate) struct Shared {
@@ -62,6 +63,8 @@ pub(crate) struct Shared {
     clock: Clock,
     max_pending: usize,
     max_transfers: usize,
+    /// Tasks go to an executor, which the timer thread drops last of all: see `shutdown::join`.
+    has_executor: bool,
     lifecycle: Lifecycle,
     slab: Slab<Timeout>,
     depot: Arc<Depot>,
@@ -102,6 +105,7 @@ impl Shared {
             clock: settings.clock,
             max_pending: settings.max_pending,
             max_transfers: settings.max_transfers,
+            has_executor: settings.has_executor,
             lifecycle: Lifecycle::new(),
             slab: Slab::new(),
             depot: Depot::new(id),

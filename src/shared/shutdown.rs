@@ -110,10 +110,14 @@ fn end_running(shared: &Arc<Shared>) {
     }
 }
 
-/// Waits for the thread to be gone, if this is not it.
+/// Waits for the thread to be gone, if this is not it, and if it drops no executor: that may wait in its drop for
+/// jobs, and one of them may be the caller, or wait for it.
 fn join(shared: &Shared) {
     shared.lifecycle.wait_launched();
     let thread = shared.thread.lock().take();
+    if shared.has_executor {
+        return;
+    }
     if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
         // An error is a panic that the thread factory's own code has let out.
         let _ = thread.join();
