@@ -34,7 +34,8 @@
 //! met; moving it earlier kills the entry by `seq` and pushes another.
 //!
 //! `seq` may wrap within one life (after 8192 resets to an earlier time). A dead entry then passes
-//! for live, which is harmless: it can only be filed again, or fire what the CAS says is due. Over
+//! for live: it can only be filed again, or fire what the CAS says is due. No sweep can remove it, so a sweep
+//! must not insist (`Round` in `engine.rs`). Over
 //! several lives `epoch` counts the wraps, which makes 2^45 lives of one slot until an entry can
 //! mistake its tenant: at ten million a second, forty days of reusing one slot while one entry lies still,
 //! and then it costs that tenant its place in the order of one boundary, nothing else.
@@ -171,7 +172,7 @@ impl<A> Slot<A> {
         Word(self.word.load(Ordering::Acquire))
     }
 
-    #[cfg(all(test, hashed_wheel_loom))]
+    #[cfg(test)]
     pub(crate) fn seq(&self) -> u16 {
         self.word().seq()
     }

@@ -35,6 +35,42 @@ const LOOKAHEAD: usize = 8;
 /// Due entries that the buffer keeps room for.
 const KEPT_DUE: usize = 1 << 16;
 
+/// One round of a sweep through the wheel.
+///
+/// More than half of the entries are dead when a round begins, and it looks at each of them, so it removes more than
+/// half of what it looks at. Unless `seq` has wrapped within one life: then a dead entry may pass for live.
+/// A round that removes less than an eighth is not worth another before the wheel has changed: the next
+/// begins when half as many entries have been transferred as it looked at. So sweeping comes to an end, and costs
+/// each entry that is transferred a few looks at most, whatever the entries look like.
+#[derive(Default)]
+struct Round {
+    /// Entries that it has yet to look at; 0 between two rounds.
+    left: usize,
+    looked: usize,
+    removed: usize,
+    /// None begins before so many have been transferred.
+    not_before: u64,
+}
+
+impl Round {
+    /// Notes a step.
+    fn step(&mut self, looked: usize, removed: usize, transferred: u64) {
+        self.looked += looked;
+        self.removed += removed;
+        self.left = self.left.saturating_sub(looked);
+        if self.left == 0 {
+            if self.removed < self.looked / 8 {
+                self.not_before = transferred + self.looked as u64 / 2;
+            }
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        (self.left, self.looked, self.removed) = (0, 0, 0);
+    }
+}
+
 /// The timer thread's own state.
 pub(crate) struct Engine<W> {
     wheel: W,
@@ -48,6 +84,7 @@ pub(crate) struct Engine<W> {
     swept: u64,
     /// How many had been transferred when the last step of a sweep was made.
     swept_at: u64,
+    round: Round,
     /// How many entries the wheel had when its bytes were last counted.
     weighed: Cell<usize>,
 }
@@ -63,6 +100,7 @@ impl<W: Wheel> Engine<W> {
             transferred: 0,
             swept: 0,
             swept_at: 0,
+            round: Round::default(),
             // Not weighed yet: even an empty wheel has a table.
             weighed: Cell::new(usize::MAX),
         }
@@ -212,14 +250,23 @@ impl<W: Wheel> Engine<W> {
         let filed = self.wheel.len();
         // Every live timeout has at most one live entry. The rest is dead.
         if filed <= RUBBISH || filed as u64 <= 2 * shared.pending() + RUBBISH as u64 {
+            self.round.end();
             return false;
+        }
+        if self.round.left == 0 {
+            if self.transferred < self.round.not_before {
+                return false;
+            }
+            self.round.left = filed;
         }
         // Faster than entries come in, or it would never get anywhere.
         let come_in = (self.transferred - self.swept_at) as usize;
         self.swept_at = self.transferred;
         let step = SWEEP_STEP.max(2 * come_in);
-        self.wheel.sweep(step, &mut Slots(shared));
-        self.swept += (filed - self.wheel.len()) as u64;
+        let looked = self.wheel.sweep(step, &mut Slots(shared));
+        let removed = filed - self.wheel.len();
+        self.swept += removed as u64;
+        self.round.step(looked, removed, self.transferred);
         self.tell(shared);
         true
     }

@@ -4,6 +4,7 @@
 //! happens unless the test does it.
 
 use super::Engine;
+use crate::entry::Entry;
 use crate::shared::{Driver, Shared};
 use crate::time::Tick;
 use crate::wheel::hashed::HashedWheel;
@@ -177,4 +178,39 @@ fn a_sweep_keeps_pace_with_what_comes_in_at_every_boundary() {
         let filed = bench.timer.stats().filed;
         assert!(filed <= 4 * 20_000, "{filed} filed after {boundary} rounds");
     }
+}
+
+/// As after `seq` has wrapped within one life: entries that no look can tell from the live one.
+#[test]
+fn a_sweep_that_finds_nothing_dead_comes_to_an_end() {
+    let mut bench = Bench::new(usize::MAX);
+    bench.push(1, FAR);
+    let shared = Arc::clone(&bench.shared);
+    let slot = shared.slot(0);
+    let (due, seq) = (slot.status().due, slot.seq());
+    let copy = Entry::new(due, seq, 0, 0);
+    assert_eq!(slot.standing(copy), Some(due));
+    let mut filed = 0;
+    let mut steps = 0;
+    for round in 1..=20 {
+        for _ in 0..5_000 {
+            bench.shared.submit(copy);
+        }
+        filed += 5_000;
+        bench.visit(round);
+        while bench.engine.sweep(&bench.shared) {
+            steps += 1;
+            assert!(steps < 1_000, "it does not end");
+        }
+        assert_eq!(bench.timer.stats().filed, filed + 1, "all look alive");
+    }
+    // Not anew for every entry that comes.
+    assert!(steps < 300, "{steps} steps");
+    // When they turn out to be dead, they go with the next round.
+    assert!(slot.cancel(|| shared.count(|counters| counters.cancelled.add(1))));
+    bench.push(60_000, FAR);
+    bench.visit(21);
+    while bench.engine.sweep(&shared) {}
+    let stats = bench.timer.stats();
+    assert!(stats.filed <= 2 * stats.pending + 4096, "{stats:?}");
 }
