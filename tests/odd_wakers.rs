@@ -244,8 +244,12 @@ fn wakers_that_are_all_equal_are_not_replaced(kind: Kind) {
     static WOKEN: AtomicUsize = AtomicUsize::new(0);
     static EQUAL: RawWakerVTable = RawWakerVTable::new(
         |_| RawWaker::new(ptr::null(), &EQUAL),
-        |_| drop(WOKEN.fetch_add(1, Ordering::SeqCst)),
-        |_| drop(WOKEN.fetch_add(1, Ordering::SeqCst)),
+        |_| {
+            WOKEN.fetch_add(1, Ordering::SeqCst);
+        },
+        |_| {
+            WOKEN.fetch_add(1, Ordering::SeqCst);
+        },
         |_| (),
     );
     let clock = ManualClock::new();

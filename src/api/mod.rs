@@ -2,9 +2,10 @@
 
 mod builder;
 mod future;
+#[expect(unsafe_code, reason = "a closure that is refused gets its type back")]
+mod handle;
 #[cfg(feature = "hyper")]
 mod hyper;
-#[expect(unsafe_code, reason = "a closure that is refused gets its type back")]
 mod timer;
 
 pub use builder::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};

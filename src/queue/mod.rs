@@ -31,6 +31,7 @@ impl PendingQueue {
 
     /// Puts an entry into the lane of that thread and wakes the worker if it would be late for it. `passed`
     /// tells the boundary that has passed.
+    #[inline]
     pub(crate) fn push(
         &self,
         entry: Entry,

@@ -35,6 +35,7 @@ impl TimerHandle {
         TimerHandle { shared }
     }
 
+    #[inline]
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }

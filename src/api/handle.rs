@@ -1,0 +1,326 @@
+//! What a timer can do: the methods of its handle, which both owners dereference to.
+
+use super::future::{Interval, Sleep, WithTimeout};
+use crate::error::{Rejected, StartError, StopError};
+use crate::metrics::Stats;
+use crate::shared::{Timeout, TimerHandle, TimerState, When};
+use crate::slots::StoredTask;
+use crate::time::Period;
+use std::fmt;
+use std::future::IntoFuture;
+use std::time::Duration;
+
+impl TimerHandle {
+    /// Schedules `task` to run once, `delay` from now: at the first boundary of a tick at or
+    /// after that moment, never before. Starts the timer if that has not happened yet.
+    ///
+    /// Never runs the task itself, and never waits for the timer thread once it has started. A
+    /// zero delay fires at the next boundary, [`Duration::MAX`] never. The [`Timeout`] may be
+    /// dropped; the task runs all the same.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let deadline = timer.new_timeout(|_| println!("no answer"), Duration::from_secs(5))?;
+    /// assert!(deadline.cancel());
+    ///
+    /// // A task is given its own timeout, and through that the timer: here, to try again.
+    /// let first_try = |timeout: &Timeout| {
+    ///     let second_try = |_: &Timeout| println!("second try");
+    ///     let _ = timeout.timer().new_timeout(second_try, Duration::from_secs(10));
+    /// };
+    /// timer.new_timeout(first_try, Duration::from_secs(5))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Rejected`], with the task inside, if the timer has stopped, holds as many pending
+    /// timeouts as it may, or could not be started.
+    ///
+    /// # Panics
+    /// If nearly 2^32 timeouts exist: pending ones, and those whose [`Timeout`] is kept.
+    #[inline]
+    pub fn new_timeout<F>(&self, task: F, delay: Duration) -> Result<Timeout, Rejected<F>>
+    where
+        F: FnOnce(&Timeout) + Send + 'static,
+    {
+        self.shared()
+            .schedule(StoredTask::once(task), When::After(delay))
+            .map_err(
+                // SAFETY: the task comes back as it was stored, two lines above.
+                |(task, reason)| Rejected {
+                    task: unsafe { task.into_once() },
+                    reason,
+                },
+            )
+    }
+
+    /// Schedules `task` to run again and again, first `initial_delay` from now and then as
+    /// `period` says, until it is cancelled or the timer stops. A period below one tick runs
+    /// at every tick; runs never overlap; a run that panics is counted, and the next one comes.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::sync::atomic::{AtomicU32, Ordering};
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let beats = Arc::new(AtomicU32::new(0));
+    /// let count = Arc::clone(&beats);
+    /// let heartbeat = timer.new_periodic(
+    ///     move |_| { count.fetch_add(1, Ordering::Relaxed); },
+    ///     Duration::from_secs(1),
+    ///     Period::FixedRate(Duration::from_secs(1)),
+    /// )?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(beats.load(Ordering::Relaxed), 60);
+    /// assert!(heartbeat.cancel());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`new_timeout`](Self::new_timeout).
+    ///
+    /// # Panics
+    /// As for `new_timeout`.
+    pub fn new_periodic<F>(
+        &self,
+        task: F,
+        initial_delay: Duration,
+        period: Period,
+    ) -> Result<Timeout, Rejected<F>>
+    where
+        F: FnMut(&Timeout) + Send + 'static,
+    {
+        self.shared()
+            .schedule(
+                StoredTask::periodic(task, period),
+                When::After(initial_delay),
+            )
+            .map_err(|(task, reason)| Rejected {
+                // SAFETY: the task comes back as it was stored, three lines above.
+                task: unsafe { task.into_periodic() },
+                reason,
+            })
+    }
+
+    /// Starts the timer, unless it is started: its time zero is now. The first timeout does so
+    /// by itself.
+    ///
+    /// Calling it says where a thread that cannot be started shall be noticed, and where time zero
+    /// lies, from which ticks are counted.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// let timer = HashedWheelTimer::default();
+    /// timer.start()?;
+    /// assert_eq!(timer.state(), TimerState::Started);
+    /// timer.start()?; // no effect
+    /// # Ok::<(), StartError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StartError`] if it has been stopped, or if its thread could not be started; in that case
+    /// the next call tries again.
+    pub fn start(&self) -> Result<(), StartError> {
+        self.shared().start()
+    }
+
+    /// Stops the timer for good, waits for its thread, and returns every timeout that was
+    /// pending, each now cancelled with its task [still inside](Timeout::take_task).
+    ///
+    /// With an [executor](crate::HashedWheelTimerBuilder::executor), it waits until the thread has done everything
+    /// but drop the executor, which may wait for a job that waits for this call.
+    ///
+    /// A second call, or one that comes while another is stopping the timer, returns an empty
+    /// vector when the timer has stopped. Futures resolve to their error and are not returned.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// timer.new_timeout(|_| println!("goodbye"), Duration::from_secs(60))?;
+    ///
+    /// let unprocessed = timer.stop()?;
+    /// assert_eq!(unprocessed.len(), 1);
+    /// for timeout in unprocessed {
+    ///     assert!(timeout.is_cancelled());
+    ///     println!("{:?} were left", timeout.remaining());
+    /// }
+    /// assert!(timer.new_timeout(|_| {}, Duration::ZERO).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StopError`] when called by a task on the timer thread, which it would have to wait for, or by
+    /// the thread factory. Nothing has changed then.
+    pub fn stop(&self) -> Result<Vec<Timeout>, StopError> {
+        self.shared().stop()
+    }
+
+    /// Where the timer is in its life.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// let timer = HashedWheelTimer::default();
+    /// assert_eq!(timer.state(), TimerState::Init);
+    /// timer.stop()?;
+    /// assert_eq!(timer.state(), TimerState::Shutdown);
+    /// # Ok::<(), StopError>(())
+    /// ```
+    pub fn state(&self) -> TimerState {
+        self.shared().state()
+    }
+
+    /// How many timeouts are scheduled and have neither fired nor been cancelled.
+    ///
+    /// It falls at `cancel` itself, and before a task runs. It is 0 when the timer has stopped.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let timeout = timer.new_timeout(|_| {}, Duration::from_secs(60))?;
+    /// assert_eq!(timer.pending_timeouts(), 1);
+    /// timeout.cancel();
+    /// assert_eq!(timer.pending_timeouts(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pending_timeouts(&self) -> usize {
+        self.shared().pending_timeouts()
+    }
+
+    /// What the timer has done so far, and what it holds.
+    ///
+    /// Cheap enough for every second, or every millisecond: it copies some 300 counters, takes
+    /// no lock that scheduling, cancelling or firing has to wait for, and allocates nothing.
+    /// About 0.2 µs, whether one thread has used the timer or eight, and 2 µs when none of it is in
+    /// the cache (2-core x86-64 virtual machine, rustc 1.95).
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// timer.new_timeout(|_| {}, Duration::from_secs(1))?;
+    /// timer.new_timeout(|_| {}, Duration::from_secs(2))?.cancel();
+    /// clock.advance(Duration::from_secs(3));
+    ///
+    /// let stats = timer.stats();
+    /// assert_eq!((stats.scheduled, stats.expired, stats.cancelled), (2, 1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stats(&self) -> Stats {
+        self.shared().stats()
+    }
+
+    /// A handle on this timer.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let handle = timer.handle();
+    /// std::thread::spawn(move || {
+    ///     handle.new_timeout(|_| println!("from another thread"), Duration::from_secs(1)).is_ok()
+    /// });
+    /// ```
+    #[must_use]
+    pub fn handle(&self) -> TimerHandle {
+        self.clone()
+    }
+
+    /// A future that is ready `delay` after this call, or with an error when the timer has
+    /// stopped. It needs no async runtime.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::task::{Context, Waker};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let mut nap = Box::pin(async {
+    ///     timer.sleep(Duration::from_secs(8)).await?;
+    ///     Ok::<_, RejectReason>("rested")
+    /// });
+    /// // An executor does this.
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert!(nap.as_mut().poll(&mut context).is_pending());
+    /// clock.advance(Duration::from_secs(8));
+    /// assert!(nap.as_mut().poll(&mut context).is_ready());
+    /// # Ok::<(), ConfigError>(())
+    /// ```
+    pub fn sleep(&self, delay: Duration) -> Sleep {
+        Sleep::new(self.shared(), delay)
+    }
+
+    /// `future`, given until `delay` after this call. If it is ready when first polled, no
+    /// timeout is ever made.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::pin::pin;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let never_ready = std::future::pending::<u32>();
+    /// let request = async {
+    ///     match timer.with_timeout(never_ready, Duration::from_secs(5)).await {
+    ///         Ok(answer) => format!("{answer}"),
+    ///         Err(TimeoutError::Elapsed) => "no answer in five seconds".to_owned(),
+    ///         Err(error) => error.to_string(),
+    ///     }
+    /// };
+    /// # let mut request = pin!(request);
+    /// # let mut context = Context::from_waker(Waker::noop());
+    /// # assert!(request.as_mut().poll(&mut context).is_pending());
+    /// # clock.advance(Duration::from_secs(5));
+    /// # assert_eq!(request.poll(&mut context), Poll::Ready("no answer in five seconds".to_owned()));
+    /// # Ok::<(), ConfigError>(())
+    /// ```
+    pub fn with_timeout<F: IntoFuture>(
+        &self,
+        future: F,
+        delay: Duration,
+    ) -> WithTimeout<F::IntoFuture> {
+        WithTimeout::new(future.into_future(), self.sleep(delay))
+    }
+
+    /// Ticks every `period`, first one period from now. The phase is kept, and what was missed
+    /// is skipped.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let mut every_minute = timer.interval(Duration::from_secs(60));
+    /// let report = async move {
+    ///     while every_minute.tick().await.is_ok() {
+    ///         println!("still here");
+    ///     }
+    /// };
+    /// # drop(report);
+    /// ```
+    pub fn interval(&self, period: Duration) -> Interval {
+        Interval::new(self.shared(), period)
+    }
+}
+
+impl fmt::Debug for TimerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as("TimerHandle", f)
+    }
+}
+
+impl TimerHandle {
+    pub(super) fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
+            .field("state", &self.state())
+            .field("tick", &self.shared().tick())
+            .field("pending", &self.pending_timeouts())
+            .finish_non_exhaustive()
+    }
+}
