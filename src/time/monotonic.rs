@@ -24,32 +24,12 @@ impl Monotonic {
     }
 }
 
-#[cfg(all(
-    target_os = "linux",
-    target_pointer_width = "64",
-    not(any(miri, hashed_wheel_loom))
-))]
+#[cfg(all(target_os = "linux", not(any(miri, hashed_wheel_loom))))]
 mod source {
-    use std::ffi::{c_int, c_long};
     use std::mem::MaybeUninit;
 
     /// Nanoseconds since the start of the system.
     pub(super) type Reading = u64;
-
-    /// As the C library has it on 64-bit Linux.
-    #[repr(C)]
-    struct Timespec {
-        seconds: c_long,
-        nanoseconds: c_long,
-    }
-
-    /// The clock that [`Instant`](std::time::Instant) reads.
-    const CLOCK_MONOTONIC: c_int = 1;
-
-    unsafe extern "C" {
-        /// From the C library, which the standard library is linked with.
-        fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
-    }
 
     #[inline]
     #[expect(
@@ -57,15 +37,15 @@ mod source {
         reason = "the clock counts from the start of the system"
     )]
     pub(super) fn read() -> Reading {
-        let mut time = MaybeUninit::<Timespec>::uninit();
+        let mut time = MaybeUninit::<libc::timespec>::uninit();
         // SAFETY: the pointer is valid for a write. The call cannot fail with this clock, which every
         // Linux has, so it has written the time.
         let time = unsafe {
-            let result = clock_gettime(CLOCK_MONOTONIC, time.as_mut_ptr());
+            let result = libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr());
             debug_assert_eq!(result, 0);
             time.assume_init()
         };
-        time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
 
     #[inline]
@@ -74,11 +54,7 @@ mod source {
     }
 }
 
-#[cfg(not(all(
-    target_os = "linux",
-    target_pointer_width = "64",
-    not(any(miri, hashed_wheel_loom))
-)))]
+#[cfg(not(all(target_os = "linux", not(any(miri, hashed_wheel_loom)))))]
 mod source {
     #[cfg(hashed_wheel_loom)]
     use crate::sync::Instant;
