@@ -456,7 +456,6 @@ impl Common {
             scale,
             clock: self.clock.map_or_else(Clock::system, Clock::Manual),
             max_pending: self.max_pending.unwrap_or(usize::MAX),
-            max_transfers: self.max_transfers,
             factory: self.factory,
             thread_name: self.thread_name,
             has_executor: self.executor.is_some(),

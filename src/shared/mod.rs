@@ -24,7 +24,6 @@ pub(crate) use reentrancy::Activity;
 pub(crate) use schedule::When;
 pub(crate) use startup::Factory;
 pub use task::{Job, Task};
-pub(crate) use timeout::Progress;
 pub use timeout::Timeout;
 
 use crate::metrics::{Counter, Holdings, Metrics, Stats};
@@ -48,7 +47,6 @@ pub(crate) struct Settings {
     pub(crate) clock: Clock,
     /// `usize::MAX` for no limit.
     pub(crate) max_pending: usize,
-    pub(crate) max_transfers: usize,
     pub(crate) factory: Option<Factory>,
     pub(crate) thread_name: Option<String>,
     pub(crate) has_executor: bool,
@@ -62,7 +60,6 @@ pub(crate) struct Shared {
     scale: Scale,
     clock: Clock,
     max_pending: usize,
-    max_transfers: usize,
     /// Tasks go to an executor, which the timer thread drops last of all: see `shutdown::join`.
     has_executor: bool,
     lifecycle: Lifecycle,
@@ -104,7 +101,6 @@ impl Shared {
             scale: settings.scale,
             clock: settings.clock,
             max_pending: settings.max_pending,
-            max_transfers: settings.max_transfers,
             has_executor: settings.has_executor,
             lifecycle: Lifecycle::new(),
             slab: Slab::new(),
@@ -216,10 +212,6 @@ impl Shared {
     /// The length of a tick.
     pub(crate) fn tick(&self) -> Duration {
         Duration::from_nanos(self.scale.tick())
-    }
-
-    pub(crate) fn max_transfers(&self) -> usize {
-        self.max_transfers
     }
 
     #[inline]

@@ -32,48 +32,40 @@ use std::sync::Arc;
 impl Shared {
     /// Stops the timer and returns what was pending.
     pub(crate) fn stop(self: &Arc<Self>) -> Result<Vec<Timeout>, StopError> {
-        stop(self)
+        if self.is_driven_here() || reentrancy::is_starting(self.id) {
+            return Err(StopError::FromTimerThread);
+        }
+        match self.lifecycle.close(false) {
+            Closed::BeforeStart => {
+                end_before_start(self);
+                Ok(Vec::new())
+            }
+            Closed::Running => {
+                instances::ended();
+                end_running(self);
+                self.lifecycle.wait_done();
+                join(self);
+                Ok(mem::take(&mut *self.leftovers.lock()))
+            }
+            Closed::Already => {
+                self.lifecycle.wait_done();
+                Ok(Vec::new())
+            }
+        }
     }
 
     /// What the owner's drop does.
     pub(crate) fn drop_owner(self: &Arc<Self>) {
-        drop_owner(self);
-    }
-}
-
-fn stop(shared: &Arc<Shared>) -> Result<Vec<Timeout>, StopError> {
-    if shared.is_driven_here() || reentrancy::is_starting(shared.id) {
-        return Err(StopError::FromTimerThread);
-    }
-    match shared.lifecycle.close(false) {
-        Closed::BeforeStart => {
-            end_before_start(shared);
-            Ok(Vec::new())
+        if reentrancy::is_starting(self.id) {
+            // Dropped by its own thread factory: whoever called that ends it.
+            self.orphaned.store(true, Ordering::Release);
+        } else if reentrancy::is_in_task() {
+            end_detached(self);
+        } else if let Ok(left) = self.stop() {
+            drop_leftovers(self, left);
         }
-        Closed::Running => {
-            instances::ended();
-            end_running(shared);
-            shared.lifecycle.wait_done();
-            join(shared);
-            Ok(mem::take(&mut *shared.leftovers.lock()))
-        }
-        Closed::Already => {
-            shared.lifecycle.wait_done();
-            Ok(Vec::new())
-        }
+        self.leave();
     }
-}
-
-fn drop_owner(shared: &Arc<Shared>) {
-    if reentrancy::is_starting(shared.id) {
-        // Dropped by its own thread factory: whoever called that ends it.
-        shared.orphaned.store(true, Ordering::Release);
-    } else if reentrancy::is_in_task() {
-        end_detached(shared);
-    } else if let Ok(left) = stop(shared) {
-        drop_leftovers(shared, left);
-    }
-    shared.leave();
 }
 
 /// Ends the timer without waiting, which might be waiting for this very thread: whoever runs the engine

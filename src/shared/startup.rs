@@ -36,32 +36,28 @@ impl Shared {
     /// Starts the timer, unless it is started.
     #[cold]
     pub(crate) fn start(self: &Arc<Self>) -> Result<(), StartError> {
-        start(self)
-    }
-}
-
-fn start(shared: &Arc<Shared>) -> Result<(), StartError> {
-    if shared.lifecycle.is_started() {
-        return Ok(());
-    }
-    if reentrancy::is_starting(shared.id) {
-        let message = "the thread factory called the timer that it was starting";
-        return Err(StartError::Spawn(io::Error::other(message)));
-    }
-    match shared.lifecycle.enter_start() {
-        Entered::Started => Ok(()),
-        Entered::Stopped => Err(StartError::Stopped),
-        Entered::Starting => {
-            let started = if let Some(clock) = shared.clock.manual() {
-                start_on_manual_clock(shared, clock);
-                Ok(())
-            } else {
-                launch(shared)
-            };
-            if shared.orphaned.load(Ordering::Acquire) {
-                shutdown::end_detached(shared);
+        if self.lifecycle.is_started() {
+            return Ok(());
+        }
+        if reentrancy::is_starting(self.id) {
+            let message = "the thread factory called the timer that it was starting";
+            return Err(StartError::Spawn(io::Error::other(message)));
+        }
+        match self.lifecycle.enter_start() {
+            Entered::Started => Ok(()),
+            Entered::Stopped => Err(StartError::Stopped),
+            Entered::Starting => {
+                let started = if let Some(clock) = self.clock.manual() {
+                    start_on_manual_clock(self, clock);
+                    Ok(())
+                } else {
+                    launch(self)
+                };
+                if self.orphaned.load(Ordering::Acquire) {
+                    shutdown::end_detached(self);
+                }
+                started
             }
-            started
         }
     }
 }

@@ -31,29 +31,9 @@ pub struct Timeout {
     /// (see [`super::retired`]).
     shared: NonNull<Shared>,
     slot: u32,
-    role: Role,
-}
-
-/// Where the timeout of a future stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Progress {
-    /// It will be woken.
-    Pending,
-    /// It was due.
-    Fired,
-    /// Its timer stopped.
-    Stopped,
-}
-
-/// Which of the handles on a slot this is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Role {
-    /// Of the one who scheduled it: bit U.
-    User,
-    /// Of the one who stopped the timer: bit R.
-    Returned,
-    /// Of the task while it runs: the slot is pinned by its state, and the handle is not dropped.
-    Runner,
+    /// The bit of the slot that this handle goes with. The handle of a running task goes with none: the slot
+    /// is pinned by its state, and the handle is not dropped.
+    handle: Option<Handle>,
 }
 
 // SAFETY: a handle gives shared access to its slot, whose word decides by compare-and-swap what a
@@ -69,7 +49,7 @@ impl Timeout {
         Timeout {
             shared: as_ptr(shared),
             slot,
-            role: Role::User,
+            handle: Some(Handle::User),
         }
     }
 
@@ -78,7 +58,7 @@ impl Timeout {
         Timeout {
             shared: as_ptr(shared),
             slot,
-            role: Role::Returned,
+            handle: Some(Handle::Returned),
         }
     }
 
@@ -88,7 +68,7 @@ impl Timeout {
         ManuallyDrop::new(Timeout {
             shared: as_ptr(shared),
             slot,
-            role: Role::Runner,
+            handle: None,
         })
     }
 
@@ -152,10 +132,7 @@ impl Timeout {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_cancelled(&self) -> bool {
-        matches!(
-            self.slot().status().phase,
-            Phase::Cancelled | Phase::Stopped
-        )
+        matches!(self.phase(), Phase::Cancelled | Phase::Stopped)
     }
 
     /// Whether its task has begun to run, once and for all. Never true of a periodic timeout.
@@ -296,14 +273,10 @@ impl Timeout {
 
     // ── of a future ───────────────────────────────────────────────────────────────────────────
 
-    /// Where the timeout of a future stands. Its task wakes; nobody but the future holds this handle.
+    /// Where the timeout stands.
     #[inline]
-    pub(crate) fn progress(&self) -> Progress {
-        match self.slot().status().phase {
-            Phase::Pending => Progress::Pending,
-            Phase::Running | Phase::Expired => Progress::Fired,
-            Phase::Cancelled | Phase::Stopped => Progress::Stopped,
-        }
+    pub(crate) fn phase(&self) -> Phase {
+        self.slot().status().phase
     }
 
     /// Gives the timeout of a future another task, if it is pending. It does not count as another.
@@ -354,14 +327,10 @@ impl Timeout {
 impl Drop for Timeout {
     #[inline]
     fn drop(&mut self) {
-        let handle = match self.role {
-            Role::User => Handle::User,
-            Role::Returned => {
-                self.drop_task();
-                Handle::Returned
-            }
-            Role::Runner => return,
-        };
+        let Some(handle) = self.handle else { return };
+        if handle == Handle::Returned {
+            self.drop_task();
+        }
         let slot: *const Slot<Timeout> = self.slot();
         // SAFETY: this handle goes with that bit, and is gone after this. After `InUse` somebody else may free the
         // slot, and the timer's memory with it; an abandoned slot is this call's to free.

@@ -136,12 +136,12 @@ pub(crate) enum StopOutcome {
 
 /// Which of the handles on a slot: its bit in the word.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-#[repr(u64)]
+#[repr(u8)]
 pub(crate) enum Handle {
     /// Of the one who scheduled it: bit U.
-    User = Word::USER,
+    User = Word::USER as u8,
     /// Of the one who stopped the timer: bit R.
-    Returned = Word::RETURNED,
+    Returned = Word::RETURNED as u8,
 }
 
 /// Whether the slot has become the caller's to free.
@@ -368,7 +368,7 @@ impl<A> Slot<A> {
     /// [`Left::Abandoned`], it must not be touched after this.
     #[inline]
     pub(crate) unsafe fn leave(slot: *const Self, handle: Handle) -> Left {
-        let handle = handle as u64;
+        let handle = u64::from(handle as u8);
         // SAFETY: the caller's handle keeps the slot up to the `fetch_and`. The reference is to the word alone:
         // an atomic, and so behind an `UnsafeCell` from end to end, may be freed while a call has it.
         let word = unsafe { &(*slot).word };

@@ -1,6 +1,6 @@
 //! What the timer thread does, step by step: entries from the queue into the wheel, from the wheel
 //! to the tasks, and the dead ones out. Who takes the steps, and when, is decided by the
-//! [loop](super) on a real clock and by the [manual clock](super::manual).
+//! [loop](super) on a real clock and by the manual clock.
 //!
 //! # Boundaries
 //!
@@ -75,6 +75,8 @@ impl Round {
 pub(crate) struct Engine<W> {
     wheel: W,
     reader: Reader,
+    /// Entries that may be moved to the wheel at one boundary.
+    max_transfers: usize,
     /// Entries that may still be moved to the wheel before the next boundary.
     room: usize,
     /// What is due at the boundary being visited; kept for its memory.
@@ -94,6 +96,7 @@ impl<W: Wheel> Engine<W> {
         Engine {
             wheel,
             reader: Reader::new(),
+            max_transfers,
             room: max_transfers,
             due: Vec::new(),
             executor,
@@ -200,7 +203,7 @@ impl<W: Wheel> Engine<W> {
 
     /// After a sleep during which nothing was due up to `idle`.
     pub(super) fn resume(&mut self, shared: &Shared, idle: Tick) {
-        let needed = (shared.queue().len() / shared.max_transfers()) as u64;
+        let needed = (shared.queue().len() / self.max_transfers) as u64;
         let waited = shared.queue().waiting_since().map_or(0, |since| {
             let since = since.saturating_sub(shared.started_at());
             idle.0.saturating_sub(shared.scale().passed(since).0)
@@ -220,7 +223,7 @@ impl<W: Wheel> Engine<W> {
                 self.due.is_empty(),
                 "a boundary without work had something due"
             );
-            self.room = shared.max_transfers();
+            self.room = self.max_transfers;
         }
     }
 
@@ -233,7 +236,7 @@ impl<W: Wheel> Engine<W> {
         }
         let mut due = mem::take(&mut self.due);
         self.wheel.advance(boundary, &mut due, &mut Slots(shared));
-        self.room = shared.max_transfers();
+        self.room = self.max_transfers;
         // From its first task on, a boundary counts as processed.
         shared.set_processed(boundary);
         self.tell(shared);

@@ -1,8 +1,7 @@
-//! The timer thread: the loop that everything else hangs on.
+//! The timer thread: the loop that everything else hangs on, and the same steps as a manual clock takes them.
 
 mod engine;
 mod execute;
-mod manual;
 
 pub(crate) use engine::Engine;
 pub(crate) use execute::Executor;
@@ -16,40 +15,43 @@ use std::time::Duration;
 
 impl<W: Wheel> Driver for Engine<W> {
     fn run(&mut self, shared: &Arc<Shared>) {
-        work(shared, self);
+        while !shared.is_shutdown() {
+            if let Some(boundary) = next_passed(shared, self) {
+                self.visit(shared, boundary);
+                // A step after each boundary: a worker that is behind has no other time for it.
+                self.sweep(shared);
+            } else {
+                self.collect(shared);
+                // A step at a time: the clock goes on meanwhile.
+                if !self.sweep(shared) {
+                    sleep(shared, self);
+                }
+            }
+        }
     }
 
     fn next_visit(&mut self, shared: &Shared, now: u64) -> Option<(u64, Tick)> {
-        manual::next_visit(shared, self, now)
+        // Boundaries before now had no work. One that lies at this very moment may get some.
+        let elapsed = now.saturating_sub(shared.started_at());
+        let passed = shared.scale().passed(elapsed.saturating_sub(1));
+        self.pass(shared, passed);
+        let boundary = self.next_boundary(shared)?;
+        Some((shared.moment(boundary)?, boundary))
     }
 
     fn visit_manually(&mut self, shared: &Arc<Shared>, boundary: Tick) {
-        manual::visit(shared, self, boundary);
+        shared.metrics().worker_tally.wakeups.add(1);
+        self.visit(shared, boundary);
+        while self.sweep(shared) {}
     }
 
     fn settle_manually(&mut self, shared: &Shared) {
-        manual::settle(shared, self);
+        self.pass(shared, shared.passed());
+        while self.sweep(shared) {}
     }
 
     fn tell(&self, shared: &Shared) {
         Engine::tell(self, shared);
-    }
-}
-
-/// Runs until the timer is stopped.
-fn work(shared: &Arc<Shared>, engine: &mut Engine<impl Wheel>) {
-    while !shared.is_shutdown() {
-        if let Some(boundary) = next_passed(shared, engine) {
-            engine.visit(shared, boundary);
-            // A step after each boundary: a worker that is behind has no other time for it.
-            engine.sweep(shared);
-        } else {
-            engine.collect(shared);
-            // A step at a time: the clock goes on meanwhile.
-            if !engine.sweep(shared) {
-                sleep(shared, engine);
-            }
-        }
     }
 }
 

@@ -12,8 +12,8 @@
 //! stopped.
 
 use crate::error::RejectReason;
-use crate::shared::{Progress, Shared, Timeout, TimerHandle, When};
-use crate::slots::StoredTask;
+use crate::shared::{Shared, Timeout, TimerHandle, When};
+use crate::slots::{Phase, StoredTask};
 use crate::time::nanos;
 use std::fmt;
 use std::pin::Pin;
@@ -205,14 +205,14 @@ impl Sleep {
                 Stage::Over(end) => break *end,
                 Stage::New => return Poll::Pending,
             };
-            match timeout.progress() {
-                Progress::Fired => break End::Fired,
-                Progress::Stopped => break End::Stopped,
+            match timeout.phase() {
+                Phase::Running | Phase::Expired => break End::Fired,
+                Phase::Cancelled | Phase::Stopped => break End::Stopped,
                 // What was put in by this poll is a clone of `waker`, whether or not it is equal to it.
-                Progress::Pending if replaced || *last == WakerId::of(waker) => {
+                Phase::Pending if replaced || *last == WakerId::of(waker) => {
                     return Poll::Pending;
                 }
-                Progress::Pending => {
+                Phase::Pending => {
                     let (task, id) = waking(waker);
                     // First: the drop of the old waker may panic, and by then it is replaced.
                     *last = id;
