@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
 use common::{FAR, WATCHDOG, ms};
-use hashed_wheel::{HashedWheelTimer, Job, StopError, TimerHandle, TimerState};
+use hashed_wheel::{HashedWheelTimer, Job, RejectReason, StopError, TimerHandle, TimerState};
 
 /// Runs `body` on a thread of its own; if it hangs, the test fails.
 fn must_end<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
@@ -198,5 +198,58 @@ fn a_factory_may_stop_the_timer_when_it_is_dropped_by_stop() {
             .unwrap();
         *shared.lock().unwrap() = Some(timer.handle());
         assert_eq!(timer.stop().unwrap().len(), 0);
+    });
+}
+
+/// A timer whose factory runs the job on the calling thread and comes back when the timer has ended.
+fn with_inline_factory() -> HashedWheelTimer {
+    let factory = |job: Job| {
+        job();
+        thread::Builder::new().spawn(|| ())
+    };
+    let builder = HashedWheelTimer::builder().tick_duration(ms(1));
+    builder.thread_factory(factory).build().unwrap()
+}
+
+#[test]
+fn a_task_may_drop_the_owner_of_a_timer_whose_factory_runs_the_job_inline() {
+    must_end(|| {
+        let timer = with_inline_factory();
+        let handle = timer.handle();
+        let starter = thread::spawn({
+            let handle = handle.clone();
+            move || handle.start()
+        });
+        while handle.state() == TimerState::Init {
+            thread::yield_now();
+        }
+        let (told, heard) = mpsc::channel();
+        let inside = handle.clone();
+        let task = move |_: &_| {
+            drop(timer);
+            told.send(inside.new_timeout(|_| {}, FAR).map(drop))
+                .unwrap();
+        };
+        handle.new_timeout(task, Duration::ZERO).unwrap();
+        starter.join().unwrap().unwrap();
+        assert_eq!(handle.state(), TimerState::Shutdown);
+        let refused = heard.recv().unwrap().unwrap_err();
+        assert!(matches!(refused.reason, RejectReason::Stopped));
+        assert_eq!(handle.stop().unwrap().len(), 0);
+    });
+}
+
+#[test]
+fn stop_from_another_thread_ends_a_timer_whose_factory_runs_the_job_inline() {
+    must_end(|| {
+        let timer = with_inline_factory();
+        let handle = timer.handle();
+        let starter = thread::spawn(move || handle.start());
+        while timer.state() == TimerState::Init {
+            thread::yield_now();
+        }
+        timer.new_timeout(|_| {}, FAR).unwrap();
+        assert_eq!(timer.stop().unwrap().len(), 1);
+        starter.join().unwrap().unwrap();
     });
 }

@@ -63,9 +63,16 @@ pub(crate) fn is_driving(timer: u64, clock: usize) -> bool {
     any(|frame| frame.activity == Activity::Driving && is_driven(frame))
 }
 
-/// Whether this thread is in the thread factory of that timer.
+/// Whether this thread is in the thread factory of that timer, and not in a job that the factory runs inline: then
+/// the timer has started, and this is its thread.
 pub(crate) fn is_starting(timer: u64) -> bool {
-    any(|frame| frame.timer == timer && frame.activity == Activity::Starting)
+    FRAMES
+        .try_with(|frames| {
+            let frames = frames.borrow();
+            let last = frames.iter().rev().find(|frame| frame.timer == timer);
+            last.is_some_and(|frame| frame.activity == Activity::Starting)
+        })
+        .unwrap_or(false)
 }
 
 /// Whether this thread runs a task of any timer, on its thread or as a job.
