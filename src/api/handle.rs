@@ -156,6 +156,11 @@ impl TimerHandle {
     /// # Errors
     /// [`StopError`] when called by a task on the timer thread, which it would have to wait for, or by
     /// the thread factory. Nothing has changed then.
+    ///
+    /// # Deadlocks
+    /// It waits for the task that is running. A task may stop *another* timer; if a task of that one stops
+    /// this one at the same time, each waits for the other to end: for ever. Dropping the owner in a task
+    /// waits for nothing.
     pub fn stop(&self) -> Result<Vec<Timeout>, StopError> {
         self.shared().stop()
     }

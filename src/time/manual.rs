@@ -111,6 +111,11 @@ impl ManualClock {
     ///
     /// # Panics
     /// When called by a task of a timer on this clock. Like any task's panic, it is caught and counted.
+    ///
+    /// # Deadlocks
+    /// A task may advance *another* clock. If two threads advance two clocks, and a task on each advances the other
+    /// one, each waits for its turn until the other has ended: for ever. Let tasks advance clocks in one direction
+    /// only.
     pub fn advance(&self, by: Duration) {
         assert!(
             !self.timers().iter().any(|timer| timer.is_in_task_here()),
