@@ -1,6 +1,6 @@
 use super::*;
 use crate::{HashedWheelTimer, ManualClock, Timeout};
-use std::sync::Weak;
+use std::sync::{Barrier, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -57,12 +57,16 @@ fn memory_stays_for_the_last_handle_and_goes_with_it() {
 #[test]
 fn memory_goes_while_other_threads_let_go_of_their_handles() {
     for _ in 0..ROUNDS {
-        let (timer, held, memory, number) = timer_with(4);
-        let returned = timer.stop().unwrap();
+        let (timer, held, memory, number) = timer_with(3);
+        drop(timer.stop());
         drop(timer);
+        let together = Barrier::new(held.len());
         thread::scope(|scope| {
-            for handle in held.into_iter().chain(returned) {
-                scope.spawn(move || drop(handle));
+            for handle in held {
+                scope.spawn(|| {
+                    together.wait();
+                    drop(handle);
+                });
             }
         });
         // Nobody may have come to look for the last one: see the module's head.
@@ -77,9 +81,14 @@ fn memory_goes_while_other_threads_let_go_of_their_handles() {
 fn memory_goes_while_the_owner_does() {
     for _ in 0..ROUNDS {
         let (timer, held, memory, number) = timer_with(1);
+        let together = Barrier::new(2);
         thread::scope(|scope| {
-            scope.spawn(move || drop(held));
-            scope.spawn(move || drop(timer));
+            scope.spawn(|| {
+                together.wait();
+                drop(held);
+            });
+            together.wait();
+            drop(timer);
         });
         drop(timer_with(0));
         assert!(!is_parked(number));
