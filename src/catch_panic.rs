@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `code`. A panic ends here and is logged with its message, as `what` having panicked.
 /// Returns whether there was one.
-pub(crate) fn contain(what: &str, code: impl FnOnce()) -> bool {
+pub(crate) fn catch_panic(what: &str, code: impl FnOnce()) -> bool {
     if cfg!(hashed_wheel_loom) {
         // What panics in a model is the model: it has failed.
         code();
@@ -31,7 +31,7 @@ pub(crate) fn contain(what: &str, code: impl FnOnce()) -> bool {
 }
 
 /// Logs without letting a panicking logger out.
-pub(crate) fn log_contained(level: log::Level, message: std::fmt::Arguments<'_>) {
+pub(crate) fn log_catching(level: log::Level, message: std::fmt::Arguments<'_>) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| log::log!(level, "{message}"))) {
         mem::forget(payload);
     }

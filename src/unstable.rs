@@ -42,7 +42,7 @@ impl Due<'_> {
 }
 
 /// What a sweep asks about the entries that it goes through.
-pub trait Judge {
+pub trait Liveness {
     /// Says that this entry will be asked about soon.
     fn prefetch(&self, entry: Entry);
 
@@ -71,14 +71,14 @@ pub trait Wheel: Send + 'static {
     fn insert(&mut self, entry: Entry);
 
     /// A boundary after `now` that must not be jumped over; the earliest such.
-    fn next_work(&self) -> Option<u64>;
+    fn next_expiration(&self) -> Option<u64>;
 
-    /// Processes boundary `to`, which is not after `next_work`, and hands out what is due.
+    /// Processes boundary `to`, which is not after `next_expiration`, and hands out what is due.
     fn advance(&mut self, to: u64, due: &mut Due<'_>);
 
     /// Looks at some entries, about `limit` if it can, and removes the dead ones. Returns how many
     /// were looked at: 0 only if nothing is filed.
-    fn sweep(&mut self, limit: usize, judge: &mut impl Judge) -> usize;
+    fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize;
 
     /// What was done so far.
     fn counters(&self) -> Counters;
@@ -112,16 +112,16 @@ pub fn timer_on(
     settings: HashedWheelTimerBuilder,
     wheel: impl Wheel,
 ) -> Result<Owner, ConfigError> {
-    let shared = settings.build_over(Foreign(wheel))?;
+    let shared = settings.build_over(ExternalWheel(wheel))?;
     Ok(Owner(TimerHandle::new(shared)))
 }
 
 /// A wheel from outside as one of the crate's own.
-struct Foreign<W>(W);
+struct ExternalWheel<W>(W);
 
 struct Asked<'a, J>(&'a mut J);
 
-impl<J: wheel::Judge> Judge for Asked<'_, J> {
+impl<J: wheel::Liveness> Liveness for Asked<'_, J> {
     #[inline]
     fn prefetch(&self, entry: Entry) {
         self.0.prefetch(entry.0);
@@ -133,7 +133,7 @@ impl<J: wheel::Judge> Judge for Asked<'_, J> {
     }
 }
 
-impl<W: Wheel> wheel::Wheel for Foreign<W> {
+impl<W: Wheel> wheel::Wheel for ExternalWheel<W> {
     #[inline]
     fn now(&self) -> Tick {
         Tick(self.0.now())
@@ -150,16 +150,16 @@ impl<W: Wheel> wheel::Wheel for Foreign<W> {
     }
 
     #[inline]
-    fn next_work(&self) -> Option<Tick> {
-        self.0.next_work().map(Tick)
+    fn next_expiration(&self) -> Option<Tick> {
+        self.0.next_expiration().map(Tick)
     }
 
-    fn advance(&mut self, to: Tick, due: &mut Vec<entry::Entry>, _: &mut impl wheel::Judge) {
+    fn advance(&mut self, to: Tick, due: &mut Vec<entry::Entry>, _: &mut impl wheel::Liveness) {
         self.0.advance(to.0, &mut Due(due));
     }
 
-    fn sweep(&mut self, limit: usize, judge: &mut impl wheel::Judge) -> usize {
-        self.0.sweep(limit, &mut Asked(judge))
+    fn sweep(&mut self, limit: usize, liveness: &mut impl wheel::Liveness) -> usize {
+        self.0.sweep(limit, &mut Asked(liveness))
     }
 
     fn counters(&self) -> WheelCounters {

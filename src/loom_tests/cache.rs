@@ -3,7 +3,7 @@
 
 use super::{Probe, arm_number, explore};
 use crate::slots::Handle;
-use crate::slots::Left;
+use crate::slots::ReleaseResult;
 use crate::slots::Slab;
 use crate::slots::local::{self, Depot};
 use loom::thread;
@@ -19,7 +19,7 @@ fn live(slab: &Slab<()>, depot: &Arc<Depot>, probe: &Probe) -> u32 {
     assert!(slot.is_free());
     arm_number(slot, number, probe.task(), 1);
     assert!(slot.cancel(|| ()));
-    assert_eq!(slot.leave_here(Handle::User), Left::Abandoned);
+    assert_eq!(slot.release_here(Handle::User), ReleaseResult::Abandoned);
     // SAFETY: it was found abandoned, and the caller keeps the slab.
     local::with_cache(depot, |cache| unsafe { cache.put(number, slot) });
     number

@@ -3,9 +3,9 @@
 use super::Slot;
 use super::{Probe, arm, builder, explore, free_slot};
 use crate::ManualClock;
-use crate::shared::{Closed, Entered, Lifecycle};
+use crate::shared::{Lifecycle, StartDecision, StopDecision};
 use crate::slots::Handle;
-use crate::slots::{Left, StopOutcome};
+use crate::slots::{ReleaseResult, StopOutcome};
 use crate::sync::{Mutex, UnsafeCell};
 use loom::thread;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Memory {
 
     /// What a handle's drop does. Whether it gave the memory back.
     fn drop_handle(&self, handle: Handle) -> bool {
-        if self.touch().slot.leave_here(handle) == Left::InUse {
+        if self.touch().slot.release_here(handle) == ReleaseResult::InUse {
             return false;
         }
         let stopped = self.touch().lifecycle.is_shutdown();
@@ -84,7 +84,7 @@ fn the_last_handle_of_a_closed_timer_frees_its_memory_once_and_last() {
             lifecycle: Lifecycle::new(),
             parked: Mutex::new(false),
         });
-        assert_eq!(memory.lifecycle.enter_start(), Entered::Starting);
+        assert_eq!(memory.lifecycle.begin_start(), StartDecision::Starting);
         memory.lifecycle.started(0);
         let probe = Probe::default();
         arm(&memory.slot, probe.task(), 1);
@@ -97,7 +97,10 @@ fn the_last_handle_of_a_closed_timer_frees_its_memory_once_and_last() {
         });
 
         // The owner's drop: stop, the scan, the returned handle, and then its own share.
-        assert_eq!(memory.touch().lifecycle.close(false), Closed::Running);
+        assert_eq!(
+            memory.touch().lifecycle.request_stop(false),
+            StopDecision::Running
+        );
         if memory.touch().slot.stop() == StopOutcome::Returned {
             drop(memory.touch().slot.take_stopped());
             assert!(!memory.drop_handle(Handle::Returned), "the owner is there");

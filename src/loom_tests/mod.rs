@@ -12,7 +12,7 @@
 //! have been reached: so a model that by mistake explores nothing fails, and so does a list that is
 //! longer than the truth.
 //!
-//! | file | what is modelled |
+//! | file | what is loom |
 //! |---|---|
 //! | [`slot`], [`periodic`] | the transitions of one slot |
 //! | [`cache`] | slots that change hands between threads |

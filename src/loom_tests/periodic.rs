@@ -4,7 +4,7 @@ use super::Slot;
 use super::StoredTask;
 use super::{Probe, arm, explore, free_slot};
 use crate::slots::Handle;
-use crate::slots::{Left, Met, Running, StopOutcome};
+use crate::slots::{ClaimResult, ReleaseResult, Running, StopOutcome};
 use crate::time::Tick;
 use loom::thread;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ fn running(probe: &Probe) -> (Arc<Slot>, Running, StoredTask) {
     let slot = Arc::new(free_slot());
     let entry = arm(&slot, probe.periodic(), 1);
     match slot.claim(entry, Tick(1)) {
-        Met::Due(running, task) => (slot, running, task),
+        ClaimResult::Due(running, task) => (slot, running, task),
         met => panic!("{met:?}"),
     }
 }
 
-/// The end of a run, as in `run::come_again`: whether the slot was left to the runner to free, if
+/// The end of a run, as in `run::rearm_periodic`: whether the slot was left to the runner to free, if
 /// the task does not come again.
-fn end_run(slot: &Slot, running: Running, task: StoredTask) -> Option<Left> {
+fn end_run(slot: &Slot, running: Running, task: StoredTask) -> Option<ReleaseResult> {
     match slot.rearm(running, task, Tick(2), 2) {
         Ok(()) => None,
         Err((running, task)) => {
             drop(task);
-            Some(slot.finish(running))
+            Some(slot.finish_run(running))
         }
     }
 }
@@ -44,7 +44,7 @@ fn a_periodic_run_its_cancel_and_stop_end_it_once() {
         let (slot, running, task) = running(&probe);
         let user = thread::spawn({
             let slot = Arc::clone(&slot);
-            move || (slot.cancel(|| ()), slot.leave_here(Handle::User))
+            move || (slot.cancel(|| ()), slot.release_here(Handle::User))
         });
         let stop = thread::spawn({
             let slot = Arc::clone(&slot);
@@ -52,7 +52,7 @@ fn a_periodic_run_its_cancel_and_stop_end_it_once() {
                 let returned = slot.stop() == StopOutcome::Returned;
                 returned.then(|| {
                     let task = slot.take_stopped();
-                    (task.is_some(), slot.leave_here(Handle::Returned))
+                    (task.is_some(), slot.release_here(Handle::Returned))
                 })
             }
         });
@@ -65,7 +65,7 @@ fn a_periodic_run_its_cancel_and_stop_end_it_once() {
         let last = last
             .into_iter()
             .flatten()
-            .filter(|left| *left == Left::Abandoned);
+            .filter(|left| *left == ReleaseResult::Abandoned);
         assert_eq!(last.count(), 1, "one of the three frees the slot");
         match (stopped, ended) {
             (None, Some(_)) => "cancelled during its run",
@@ -86,19 +86,23 @@ fn the_runner_and_both_handles_free_the_slot_once_in_any_order() {
         assert_eq!(slot.stop(), StopOutcome::Returned);
         let leave = |handle| {
             let slot = Arc::clone(&slot);
-            thread::spawn(move || slot.leave_here(handle))
+            thread::spawn(move || slot.release_here(handle))
         };
         let (user, returned) = (leave(Handle::User), leave(Handle::Returned));
         let runner = end_run(&slot, running, task).expect("it was stopped");
         let all = [user.join().unwrap(), returned.join().unwrap(), runner];
 
         assert_eq!(
-            all.iter().filter(|left| **left == Left::Abandoned).count(),
+            all.iter()
+                .filter(|left| **left == ReleaseResult::Abandoned)
+                .count(),
             1
         );
         slot.free_here(0);
         assert!(probe.is_gone());
-        let last = all.iter().position(|left| *left == Left::Abandoned);
+        let last = all
+            .iter()
+            .position(|left| *left == ReleaseResult::Abandoned);
         ends[last.expect("as counted")]
     });
 }
@@ -123,7 +127,7 @@ fn an_entry_met_before_its_slot_is_armed_again_is_kept() {
 
         let mut end = "met in time";
         let met = match slot.claim(entry, Tick(2)) {
-            Met::Later(tick) => {
+            ClaimResult::Later(tick) => {
                 assert_eq!(tick, Tick(3));
                 end = "met too soon";
                 job.join().unwrap();
@@ -136,7 +140,7 @@ fn an_entry_met_before_its_slot_is_armed_again_is_kept() {
         };
         let cancelled = user.join().unwrap();
         match met {
-            Met::Due(running, task) => {
+            ClaimResult::Due(running, task) => {
                 let ended = end_run(&slot, running, task);
                 assert_eq!(
                     ended.is_some(),
@@ -145,11 +149,11 @@ fn an_entry_met_before_its_slot_is_armed_again_is_kept() {
                 );
                 end
             }
-            Met::Dead => {
+            ClaimResult::Dead => {
                 assert!(cancelled && probe.is_gone());
                 "cancelled"
             }
-            Met::Later(tick) => panic!("moved again to {tick:?}"),
+            ClaimResult::Later(tick) => panic!("moved again to {tick:?}"),
         }
     });
 }

@@ -4,7 +4,7 @@
 use super::Slot;
 use super::{Probe, arm_number, explore, free_slot};
 use crate::entry::Entry;
-use crate::queue::pending::{Filed, Filer, Inlet, Lane, Pushed, Surroundings};
+use crate::queue::pending::{EntrySink, Inlet, InsertOutcome, Lane, Liveness, Pushed};
 use crate::queue::ring::Ring;
 use crate::time::Tick;
 use loom::thread;
@@ -37,7 +37,7 @@ impl Queue {
     }
 }
 
-impl Surroundings for Queue {
+impl Liveness for Queue {
     fn now(&self) -> u64 {
         0
     }
@@ -55,12 +55,12 @@ impl Surroundings for Queue {
 #[derive(Default)]
 pub(super) struct Wheel(pub(super) Vec<Entry>);
 
-impl Filer for Wheel {
+impl EntrySink for Wheel {
     fn prefetch(&self, _: Entry) {}
 
-    fn file(&mut self, entry: Entry) -> Filed {
+    fn file(&mut self, entry: Entry) -> InsertOutcome {
         self.0.push(entry);
-        Filed::InWheel
+        InsertOutcome::InWheel
     }
 }
 

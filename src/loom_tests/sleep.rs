@@ -7,7 +7,7 @@ use super::queue::{Queue, Wheel};
 use crate::entry::Entry;
 use crate::queue::pending::{Inlet, Pushed};
 use crate::queue::sleep::{Sleep, Slept};
-use crate::shared::{Closed, Entered, Lifecycle};
+use crate::shared::{Lifecycle, StartDecision, StopDecision};
 use crate::sync::thread::current;
 use crate::time::Tick;
 use loom::thread;
@@ -29,7 +29,7 @@ impl Timer {
             lifecycle: Lifecycle::new(),
         };
         timer.sleep.adopt();
-        assert_eq!(timer.lifecycle.enter_start(), Entered::Starting);
+        assert_eq!(timer.lifecycle.begin_start(), StartDecision::Starting);
         timer.lifecycle.started(0);
         Arc::new(timer)
     }
@@ -68,7 +68,7 @@ impl Worker {
         }
     }
 
-    /// As `worker::sleep`, and `Engine::has_news` inside. Of the boundaries only the first comes by
+    /// As `worker::sleep`, and `Engine::transfer_and_recheck` inside. Of the boundaries only the first comes by
     /// itself: to sleep until another is to sleep for ever, unless somebody comes.
     fn sleep(&mut self, timer: &Timer) {
         let plan = self.plan();
@@ -207,7 +207,7 @@ fn stop_wakes_a_worker_that_is_falling_asleep() {
         let stop = thread::spawn({
             let timer = Arc::clone(&timer);
             move || {
-                assert_eq!(timer.lifecycle.close(false), Closed::Running);
+                assert_eq!(timer.lifecycle.request_stop(false), StopDecision::Running);
                 timer.sleep.unpark();
             }
         });

@@ -3,30 +3,30 @@
 use super::Slot;
 use super::{Probe, arm, explore, free_slot};
 use crate::entry::Entry;
+use crate::slots::{ClaimResult, ReleaseResult, Reset, StopOutcome};
 use crate::slots::{Handle, Phase};
-use crate::slots::{Left, Met, Reset, StopOutcome};
 use crate::time::Tick;
 use loom::thread;
 use std::sync::Arc;
 
 /// Claims `entry` at `now` and runs what it finds, as `Engine::fire` and `run::run_once` do.
-fn fire(slot: &Slot, entry: Entry, now: u64) -> Option<Left> {
+fn fire(slot: &Slot, entry: Entry, now: u64) -> Option<ReleaseResult> {
     match slot.claim(entry, Tick(now)) {
-        Met::Dead => None,
-        Met::Later(tick) => panic!("moved to {tick:?}"),
-        Met::Due(running, task) => {
+        ClaimResult::Dead => None,
+        ClaimResult::Later(tick) => panic!("moved to {tick:?}"),
+        ClaimResult::Due(running, task) => {
             drop(task);
-            Some(slot.finish(running))
+            Some(slot.finish_run(running))
         }
     }
 }
 
 /// Frees a slot if the caller was the last; whether it was.
-fn free_if(slot: &Slot, left: Left) -> bool {
-    if left == Left::Abandoned {
+fn free_if(slot: &Slot, left: ReleaseResult) -> bool {
+    if left == ReleaseResult::Abandoned {
         slot.free_here(0);
     }
-    left == Left::Abandoned
+    left == ReleaseResult::Abandoned
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_cancel_and_a_claim_end_the_task_exactly_once_and_reuse_is_clean() {
         });
 
         let cancelled = slot.cancel(|| ());
-        let freed = free_if(&slot, slot.leave_here(Handle::User));
+        let freed = free_if(&slot, slot.release_here(Handle::User));
         // The next tenant may move in while the worker still looks at the old entry.
         let mut next = freed.then(|| arm(&slot, second.task(), 9));
         let worker_freed = worker.join().unwrap();
@@ -55,7 +55,7 @@ fn a_cancel_and_a_claim_end_the_task_exactly_once_and_reuse_is_clean() {
         assert!(freed ^ (worker_freed == Some(true)), "freed once");
         let next = next.get_or_insert_with(|| arm(&slot, second.task(), 9));
         assert!(!second.is_gone());
-        assert!(slot.is_dead(entry) && fire(&slot, *next, 9) == Some(Left::InUse));
+        assert!(slot.is_dead(entry) && fire(&slot, *next, 9) == Some(ReleaseResult::InUse));
         assert!(second.is_gone());
         match (cancelled, freed) {
             (true, _) => "cancelled",
@@ -77,17 +77,17 @@ fn a_handle_dropped_while_its_task_runs_frees_the_slot_once() {
         let entry = arm(&slot, probe.task(), 1);
         let handle = thread::spawn({
             let slot = Arc::clone(&slot);
-            move || free_if(&slot, slot.leave_here(Handle::User))
+            move || free_if(&slot, slot.release_here(Handle::User))
         });
         let left = fire(&slot, entry, 1).expect("nobody cancels it");
         // A run that knew itself alone has not even said that it is over.
-        let alone = left == Left::Abandoned && slot.status().phase == Phase::Running;
+        let unobserved = left == ReleaseResult::Abandoned && slot.status().phase == Phase::Running;
         let freed = free_if(&slot, left);
         let handle_freed = handle.join().unwrap();
 
         assert!(freed ^ handle_freed, "freed once");
         assert!(slot.is_free() && probe.is_gone());
-        match (handle_freed, alone) {
+        match (handle_freed, unobserved) {
             (true, _) => "the handle went last",
             (false, false) => "the run ended last",
             (false, true) => "the handle was gone before",
@@ -117,8 +117,8 @@ fn a_stale_entry_never_fires_the_next_tenant_early() {
             });
 
             let cancelled = slot.cancel(|| ());
-            let mut left = slot.leave_here(Handle::User);
-            if left == Left::InUse {
+            let mut left = slot.release_here(Handle::User);
+            if left == ReleaseResult::InUse {
                 left = worker.join().unwrap().expect("it runs");
                 assert!(free_if(&slot, left));
                 arm(&slot, second.task(), 9);
@@ -150,14 +150,14 @@ fn a_reset_that_returned_true_never_fires_at_the_old_tick() {
         });
         let met = slot.claim(entry, Tick(1));
         match (user.join().unwrap(), met) {
-            (Reset::Moved, Met::Later(tick)) => {
+            (Reset::Moved, ClaimResult::Later(tick)) => {
                 assert_eq!(tick, Tick(5));
                 assert!(!probe.is_gone() && slot.disarm().is_some());
                 "moved"
             }
-            (Reset::TooLate, Met::Due(running, task)) => {
+            (Reset::TooLate, ClaimResult::Due(running, task)) => {
                 drop(task);
-                assert_eq!(slot.finish(running), Left::InUse);
+                assert_eq!(slot.finish_run(running), ReleaseResult::InUse);
                 "fired"
             }
             (reset, met) => panic!("{reset:?} and {met:?}"),
@@ -192,7 +192,7 @@ fn two_resets_leave_one_live_entry_not_later_than_the_deadline() {
             .filter(|&entry| !slot.is_dead(entry));
         let filed = live.next().expect("one is live");
         assert!(live.next().is_none(), "one is live");
-        assert!(filed.due() <= due && slot.standing(filed) == Some(due));
+        assert!(filed.due() <= due && slot.live_due(filed) == Some(due));
         assert!(slot.disarm().is_some() && probe.is_gone());
         due.0
     }
@@ -212,11 +212,11 @@ fn the_users_and_the_returned_handle_free_the_slot_once_in_any_order() {
                 let slot = Arc::clone(&slot);
                 move || {
                     assert!(!slot.cancel(|| ()), "it is stopped");
-                    free_if(&slot, slot.leave_here(Handle::User))
+                    free_if(&slot, slot.release_here(Handle::User))
                 }
             });
             drop(slot.take_stopped().expect("its task is inside"));
-            let freed = free_if(&slot, slot.leave_here(Handle::Returned));
+            let freed = free_if(&slot, slot.release_here(Handle::Returned));
             let user_freed = user.join().unwrap();
 
             assert!(freed ^ user_freed, "freed once");

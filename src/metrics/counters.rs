@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a timer counts outside the threads' own counters.
 pub(crate) struct Metrics {
-    pub(crate) tally: Tally,
-    pub(crate) worker_tally: WorkerTally,
+    pub(crate) shared: SharedCounters,
+    pub(crate) worker: WorkerCounters,
     pub(crate) lateness: Recorder,
 }
 
 impl Metrics {
     pub(crate) fn new() -> Metrics {
         Metrics {
-            tally: Tally::default(),
-            worker_tally: WorkerTally::default(),
+            shared: SharedCounters::default(),
+            worker: WorkerCounters::default(),
             lateness: Recorder::new(),
         }
     }
@@ -23,7 +23,7 @@ impl Metrics {
 /// What several threads may count, seldom enough for a shared counter.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Tally {
+pub(crate) struct SharedCounters {
     pub(crate) rejected: Counter,
     pub(crate) panicked: Counter,
     pub(crate) unprocessed: Counter,
@@ -63,7 +63,7 @@ impl Counter {
 /// What only the worker counts, as it last told.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct WorkerTally {
+pub(crate) struct WorkerCounters {
     pub(crate) wakeups: Counter,
     pub(crate) transferred: Counter,
     pub(crate) swept: Counter,
@@ -77,8 +77,8 @@ pub(crate) struct WorkerTally {
     pub(super) levels: Counter,
 }
 
-impl WorkerTally {
-    pub(crate) fn tell_wheel(&self, counters: WheelCounters) {
+impl WorkerCounters {
+    pub(crate) fn publish_wheel(&self, counters: WheelCounters) {
         self.bucket_visits.set(counters.bucket_visits);
         self.passed_over.set(counters.passed_over);
         self.cascaded.set(counters.cascaded);
@@ -101,7 +101,7 @@ pub(crate) struct WheelCounters {
 
 /// The sums of the counters of all threads.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Sums {
+pub(crate) struct Totals {
     pub(crate) scheduled: u64,
     pub(crate) cancelled: u64,
     pub(crate) expired: u64,

@@ -1,6 +1,6 @@
 //! The snapshot of a timer's counters that users see.
 
-use super::counters::{Metrics, Sums};
+use super::counters::{Metrics, Totals};
 use super::histogram::Lateness;
 use std::time::Duration;
 
@@ -105,22 +105,26 @@ pub(crate) struct Holdings {
 }
 
 impl Stats {
-    pub(crate) fn collect(metrics: &Metrics, from: Holdings, sums: impl FnOnce() -> Sums) -> Stats {
-        let (tally, worker) = (&metrics.tally, &metrics.worker_tally);
+    pub(crate) fn collect(
+        metrics: &Metrics,
+        from: Holdings,
+        sums: impl FnOnce() -> Totals,
+    ) -> Stats {
+        let (shared, worker) = (&metrics.shared, &metrics.worker);
         // Before the sums: who is counted as unprocessed is then also counted as scheduled.
-        let unprocessed = tally.unprocessed.get();
+        let unprocessed = shared.unprocessed.get();
         let sums = sums();
         let pending = (sums.scheduled).saturating_sub(sums.expired + sums.cancelled + unprocessed);
         let mut stats = Stats {
             scheduled: sums.scheduled,
             expired: sums.expired,
             cancelled: sums.cancelled,
-            rejected: tally.rejected.get(),
-            panicked: tally.panicked.get(),
+            rejected: shared.rejected.get(),
+            panicked: shared.panicked.get(),
             unprocessed,
             pending: if from.done { 0 } else { pending },
-            periodic_runs: tally.periodic_runs.get(),
-            dropped_jobs: tally.dropped_jobs.get(),
+            periodic_runs: shared.periodic_runs.get(),
+            dropped_jobs: shared.dropped_jobs.get(),
             wakeups: worker.wakeups.get(),
             transferred: worker.transferred.get(),
             bucket_visits: worker.bucket_visits.get(),
@@ -130,8 +134,8 @@ impl Stats {
             swept: worker.swept.get(),
             queued: from.queued as u64,
             bytes: from.bytes as u64,
-            slow_tasks: tally.slow_tasks.get(),
-            longest_task: Duration::from_nanos(tally.longest_task.get()),
+            slow_tasks: shared.slow_tasks.get(),
+            longest_task: Duration::from_nanos(shared.longest_task.get()),
             ..Stats::default()
         };
         metrics.lateness.read(&mut stats.lateness);

@@ -4,8 +4,8 @@ pub(crate) mod pending;
 pub(crate) mod ring;
 pub(crate) mod sleep;
 
-pub(crate) use pending::{Filed, Filer, Surroundings};
-pub(crate) use sleep::Slept;
+pub(crate) use pending::{EntrySink, InsertOutcome, Liveness};
+pub(crate) use sleep::Slept as WakeReason;
 
 use crate::entry::Entry;
 use crate::sync::{Ordering, fence};
@@ -36,7 +36,7 @@ impl PendingQueue {
         &self,
         entry: Entry,
         thread: usize,
-        timer: &impl Surroundings,
+        timer: &impl Liveness,
         passed: impl FnOnce() -> Tick,
     ) {
         if entry.due() == Tick::NEVER {
@@ -79,23 +79,23 @@ impl PendingQueue {
     }
 
     /// Says who is to be woken: the calling thread.
-    pub(crate) fn adopt(&self) {
+    pub(crate) fn register_worker(&self) {
         self.sleep.adopt();
     }
 
     /// Wakes the worker whatever its plan.
-    pub(crate) fn unpark(&self) {
+    pub(crate) fn wake_worker(&self) {
         self.sleep.unpark();
     }
 
     /// Lets the worker sleep: see [`sleep`].
-    pub(crate) fn sleep(
+    pub(crate) fn park_worker(
         &self,
         plan: Tick,
         room: bool,
         until: impl FnOnce() -> Option<Duration>,
         news: impl FnOnce() -> bool,
-    ) -> Slept {
+    ) -> WakeReason {
         self.sleep.sleep(plan, room, until, news)
     }
 }
@@ -140,7 +140,7 @@ impl Reader {
         &mut self,
         queue: &PendingQueue,
         room: usize,
-        filer: &mut impl Filer,
+        sink: &mut impl EntrySink,
     ) -> usize {
         let lanes = self.inlets.len();
         let mut left = room;
@@ -151,7 +151,7 @@ impl Reader {
                 if left > 0 {
                     let quota = part.min(left);
                     let inlet = &mut self.inlets[lane];
-                    left -= inlet.drain(&queue.lanes[lane], quota, filer);
+                    left -= inlet.drain(&queue.lanes[lane], quota, sink);
                     drained &= inlet.is_drained();
                 }
             }

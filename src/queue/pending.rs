@@ -88,7 +88,7 @@ pub(crate) enum Pushed {
 }
 
 /// What a lane has to know of the timer it belongs to.
-pub(crate) trait Surroundings {
+pub(crate) trait Liveness {
     /// The time on the timer's clock.
     fn now(&self) -> u64;
     /// Says that this entry will be asked about soon.
@@ -138,7 +138,7 @@ impl Lane {
 
     /// Puts an entry into the queue.
     #[inline]
-    pub(crate) fn push(&self, entry: Entry, timer: &impl Surroundings) -> Pushed {
+    pub(crate) fn push(&self, entry: Entry, timer: &impl Liveness) -> Pushed {
         if self.ring.push(entry) {
             Pushed::Queued
         } else {
@@ -147,7 +147,7 @@ impl Lane {
     }
 
     #[cold]
-    fn push_slow(&self, entry: Entry, timer: &impl Surroundings) -> Pushed {
+    fn push_slow(&self, entry: Entry, timer: &impl Liveness) -> Pushed {
         let mut pushed = Pushed::Queued;
         for tries in 0.. {
             if self.make_room(timer) == Pushed::Crowded {
@@ -168,7 +168,7 @@ impl Lane {
     }
 
     /// Moves the ring to the heap, and drops the dead ones from it if it has grown.
-    fn make_room(&self, timer: &impl Surroundings) -> Pushed {
+    fn make_room(&self, timer: &impl Liveness) -> Pushed {
         let now = timer.now();
         let mut heap = self.heap.lock();
         if heap.entries.is_empty() {
@@ -253,7 +253,7 @@ impl Lane {
 /// Timeouts of one length end in about the order in which they began, and then the dead come first. So
 /// it stops early when three eighths are gone and the last [`RING`] were all alive: what is left will
 /// be seen when it has come to the front.
-fn drop_dead(entries: &mut Vec<Entry>, timer: &impl Surroundings) -> bool {
+fn drop_dead(entries: &mut Vec<Entry>, timer: &impl Liveness) -> bool {
     let enough = entries.len() / 8 * 3;
     let (mut seen, mut kept, mut alive_in_a_row) = (0, 0, 0);
     while seen < entries.len() && (alive_in_a_row < RING || seen - kept < enough) {
@@ -276,7 +276,7 @@ fn drop_dead(entries: &mut Vec<Entry>, timer: &impl Surroundings) -> bool {
 
 /// What became of an entry that was offered to be filed.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub(crate) enum Filed {
+pub(crate) enum InsertOutcome {
     /// It is in the wheel now: it counts against the limit of a tick.
     InWheel,
     /// It was dead.
@@ -284,11 +284,11 @@ pub(crate) enum Filed {
 }
 
 /// Where entries go that are taken out of the queue.
-pub(crate) trait Filer {
+pub(crate) trait EntrySink {
     /// Says that this entry will be filed soon.
     fn prefetch(&self, entry: Entry);
     /// Takes the entry, or drops it.
-    fn file(&mut self, entry: Entry) -> Filed;
+    fn file(&mut self, entry: Entry) -> InsertOutcome;
 }
 
 /// The worker's end of one lane: what it has taken out and not filed yet.
@@ -324,7 +324,7 @@ impl Inlet {
 
     /// Files entries, in order, until `quota` of them have gone into the wheel or all that was there at
     /// the beginning has been seen. Returns how many went.
-    pub(crate) fn drain(&mut self, lane: &Lane, quota: usize, wheel: &mut impl Filer) -> usize {
+    pub(crate) fn drain(&mut self, lane: &Lane, quota: usize, wheel: &mut impl EntrySink) -> usize {
         let filed = self.file_some(quota, wheel);
         if !self.entries.is_empty() {
             return filed;
@@ -333,13 +333,13 @@ impl Inlet {
         filed + self.file_some(quota - filed, wheel)
     }
 
-    fn file_some(&mut self, quota: usize, wheel: &mut impl Filer) -> usize {
+    fn file_some(&mut self, quota: usize, wheel: &mut impl EntrySink) -> usize {
         let mut filed = 0;
         while self.seen < self.entries.len() && filed < quota {
             if let Some(&ahead) = self.entries.get(self.seen + LOOKAHEAD) {
                 wheel.prefetch(ahead);
             }
-            filed += usize::from(wheel.file(self.entries[self.seen]) == Filed::InWheel);
+            filed += usize::from(wheel.file(self.entries[self.seen]) == InsertOutcome::InWheel);
             self.seen += 1;
         }
         if self.seen == self.entries.len() {

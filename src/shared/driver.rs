@@ -3,7 +3,7 @@
 
 use super::reentrancy::{self, Activity};
 use super::{Shared, shutdown};
-use crate::catch_panic::contain;
+use crate::catch_panic::catch_panic;
 use crate::time::{Driven, Tick};
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ pub(crate) trait Driver: Send {
     fn run(&mut self, shared: &Arc<Shared>);
 
     /// On a manual clock that reads `now`: the next boundary that has work, with its moment.
-    fn next_visit(&mut self, shared: &Shared, now: u64) -> Option<(u64, Tick)>;
+    fn next_manual_tick(&mut self, shared: &Shared, now: u64) -> Option<(u64, Tick)>;
 
     /// Processes a boundary that the manual clock has come to.
-    fn visit_manually(&mut self, shared: &Arc<Shared>, boundary: Tick);
+    fn process_manual_tick(&mut self, shared: &Arc<Shared>, boundary: Tick);
 
     /// Counts all boundaries up to now as processed.
-    fn settle_manually(&mut self, shared: &Shared);
+    fn catch_up(&mut self, shared: &Shared);
 
     /// Makes the counters public.
-    fn tell(&self, shared: &Shared);
+    fn publish_counters(&self, shared: &Shared);
 }
 
 impl Driven for Shared {
@@ -30,19 +30,19 @@ impl Driven for Shared {
         reentrancy::is_in_task_of(self.id)
     }
 
-    fn next_visit(&self, now: u64) -> Option<(u64, Tick)> {
+    fn next_tick(&self, now: u64) -> Option<(u64, Tick)> {
         if !self.lifecycle.is_started() {
             return None;
         }
-        self.driver.lock().as_mut()?.next_visit(self, now)
+        self.driver.lock().as_mut()?.next_manual_tick(self, now)
     }
 
-    fn visit(self: Arc<Self>, boundary: Tick) {
-        self.with_driver(|driver| driver.visit_manually(&self, boundary));
+    fn process_tick(self: Arc<Self>, boundary: Tick) {
+        self.with_driver(|driver| driver.process_manual_tick(&self, boundary));
     }
 
-    fn settle(self: Arc<Self>) {
-        self.with_driver(|driver| driver.settle_manually(&self));
+    fn catch_up(self: Arc<Self>) {
+        self.with_driver(|driver| driver.catch_up(&self));
     }
 }
 
@@ -56,17 +56,17 @@ impl Shared {
         let taken = self.driver.lock().take();
         let Some(mut driver) = taken else { return };
         let _driving = self.enter(Activity::Driving);
-        if contain("the timer", || drive(&mut *driver)) {
+        if catch_panic("the timer", || drive(&mut *driver)) {
             // What foreign code does is contained where it is called: this is a defect of ours. Nobody
             // shall wait for a timer that is dead.
-            self.lifecycle.close(true);
+            self.lifecycle.request_stop(true);
         }
         *self.driver.lock() = Some(driver);
         // Whoever stopped it either finds the driver there or is seen here.
         if self.lifecycle.is_shutdown() {
             let taken = self.driver.lock().take();
             if let Some(driver) = taken {
-                shutdown::finish(self, driver);
+                shutdown::finalize(self, driver);
             }
         }
     }

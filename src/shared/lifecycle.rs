@@ -62,14 +62,14 @@ pub(crate) struct Lifecycle {
 #[derive(Default)]
 struct Progress {
     /// The call that started the timer has come back from the thread factory.
-    launched: bool,
+    spawned: bool,
     /// The timer has come to its end: nothing of it will run any more.
     done: bool,
 }
 
 /// What a call of `start` has to do.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Entered {
+pub(crate) enum StartDecision {
     /// Start the timer: this call has won STARTING.
     Starting,
     /// Nothing: it is started.
@@ -80,7 +80,7 @@ pub(crate) enum Entered {
 
 /// What a call of `stop` has to do.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Closed {
+pub(crate) enum StopDecision {
     /// It had not started: this call ends it.
     BeforeStart,
     /// It was started: this call has to end it, or to wait for the worker to.
@@ -142,13 +142,13 @@ impl Lifecycle {
     }
 
     /// INIT → STARTING, or waits for the outcome of somebody else's.
-    pub(crate) fn enter_start(&self) -> Entered {
+    pub(crate) fn begin_start(&self) -> StartDecision {
         loop {
             match self.change(INIT, STARTING) {
-                Ok(_) => return Entered::Starting,
+                Ok(_) => return StartDecision::Starting,
                 Err(STARTING) => self.wait_while_starting(),
-                Err(STARTED) => return Entered::Started,
-                Err(_) => return Entered::Stopped,
+                Err(STARTED) => return StartDecision::Started,
+                Err(_) => return StartDecision::Stopped,
             }
         }
     }
@@ -172,7 +172,7 @@ impl Lifecycle {
     }
 
     /// INIT or STARTED → SHUTDOWN, by one caller.
-    pub(crate) fn close(&self, detached: bool) -> Closed {
+    pub(crate) fn request_stop(&self, detached: bool) -> StopDecision {
         let shutdown = if detached {
             SHUTDOWN_DETACHED
         } else {
@@ -180,14 +180,14 @@ impl Lifecycle {
         };
         loop {
             if self.change(STARTED, shutdown).is_ok() {
-                return Closed::Running;
+                return StopDecision::Running;
             }
             match self.change(INIT, SHUTDOWN) {
-                Ok(_) => return Closed::BeforeStart,
+                Ok(_) => return StopDecision::BeforeStart,
                 Err(STARTING) => self.wait_while_starting(),
                 // It has started or failed to start in between: look again.
                 Err(INIT | STARTED) => {}
-                Err(_) => return Closed::Already,
+                Err(_) => return StopDecision::Already,
             }
         }
     }
@@ -205,8 +205,8 @@ impl Lifecycle {
     }
 
     /// Says that the thread factory has come back, so that there is something to join.
-    pub(crate) fn set_launched(&self) {
-        self.progress.lock().launched = true;
+    pub(crate) fn set_spawned(&self) {
+        self.progress.lock().spawned = true;
         self.changed.notify_all();
     }
 
@@ -228,10 +228,10 @@ impl Lifecycle {
         }
     }
 
-    /// Waits for [`Lifecycle::set_launched`].
-    pub(crate) fn wait_launched(&self) {
+    /// Waits for [`Lifecycle::set_spawned`].
+    pub(crate) fn wait_spawned(&self) {
         let mut progress = self.progress.lock();
-        while !progress.launched {
+        while !progress.spawned {
             self.changed.wait(&mut progress);
         }
     }

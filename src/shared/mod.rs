@@ -19,7 +19,7 @@ pub(crate) use driver::Driver;
 pub use handle::TimerHandle;
 pub use lifecycle::TimerState;
 #[cfg(all(test, hashed_wheel_loom))]
-pub(crate) use lifecycle::{Closed, Entered, Lifecycle};
+pub(crate) use lifecycle::{Lifecycle, StartDecision, StopDecision};
 pub(crate) use reentrancy::Activity;
 pub(crate) use schedule::When;
 pub(crate) use startup::Factory;
@@ -74,12 +74,12 @@ pub(crate) struct Shared {
     processed: Counter,
 
     // For starting and stopping.
-    launcher: Mutex<Option<startup::Launcher>>,
+    spawner: Mutex<Option<startup::ThreadSpawner>>,
     /// Here while nobody runs it: before the start, and between the boundaries of a manual clock.
     driver: Mutex<Option<Box<dyn Driver>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// What `stop` is to return, once the timer has come to its end.
-    leftovers: Mutex<Vec<Timeout>>,
+    unprocessed: Mutex<Vec<Timeout>>,
     /// The owner was dropped by the thread factory, which could not wait for itself.
     orphaned: AtomicBool,
     /// The owner and the engine: the last of them to leave sees to the memory.
@@ -109,7 +109,7 @@ impl Shared {
             limited: Limited(AtomicUsize::new(0)),
             metrics: Metrics::new(),
             processed: Counter::default(),
-            launcher: Mutex::new(Some(startup::Launcher::new(
+            spawner: Mutex::new(Some(startup::ThreadSpawner::new(
                 settings.factory,
                 settings
                     .thread_name
@@ -117,12 +117,12 @@ impl Shared {
             ))),
             driver: Mutex::new(Some(driver)),
             thread: Mutex::new(None),
-            leftovers: Mutex::new(Vec::new()),
+            unprocessed: Mutex::new(Vec::new()),
             orphaned: AtomicBool::new(false),
             keepers: AtomicU8::new(2),
         });
         if let Some(driver) = &*shared.driver.lock() {
-            driver.tell(&shared);
+            driver.publish_counters(&shared);
         }
         instances::begun();
         shared
@@ -138,7 +138,7 @@ impl Shared {
         unsafe { self.slab.slot(number) }
     }
 
-    /// Frees a slot that was found [`Left::Abandoned`](crate::slots::Left).
+    /// Frees a slot that was found [`ReleaseResult::Abandoned`](crate::slots::ReleaseResult).
     ///
     /// Takes a pointer: the timer's memory may go in this very call, or in another thread's after the slot's last
     /// store, and a `&self` has to be valid to the end of the call.
@@ -164,7 +164,7 @@ impl Shared {
         unsafe { local::with_cache_of(depot, |cache| cache.put(number, slot)) };
         // `this` may dangle from here on.
         if stopped {
-            retired::look(id);
+            retired::try_reclaim(id);
         }
     }
 
@@ -182,9 +182,9 @@ impl Shared {
     }
 
     /// The owner or the engine lets go of the timer.
-    pub(crate) fn leave(self: &Arc<Self>) {
+    pub(crate) fn release_keeper(self: &Arc<Self>) {
         if self.keepers.fetch_sub(1, Ordering::AcqRel) == 1 {
-            retired::release(Arc::clone(self));
+            retired::retire(Arc::clone(self));
         }
     }
 
@@ -259,7 +259,7 @@ impl Shared {
     }
 
     pub(crate) fn pending(&self) -> u64 {
-        let unprocessed = self.metrics.tally.unprocessed.get();
+        let unprocessed = self.metrics.shared.unprocessed.get();
         let sums = self.depot.sums();
         let over = sums.expired + sums.cancelled + unprocessed;
         sums.scheduled.saturating_sub(over)
@@ -291,7 +291,7 @@ impl Shared {
     }
 
     /// Marks this thread as doing something for this timer.
-    pub(crate) fn enter(&self, activity: Activity) -> reentrancy::Entered {
+    pub(crate) fn enter(&self, activity: Activity) -> reentrancy::ActivityGuard {
         reentrancy::enter(activity, self.id, self.clock_identity())
     }
 

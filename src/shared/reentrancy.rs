@@ -29,10 +29,10 @@ crate::sync::thread_local! {
 
 /// Ends an activity when dropped.
 #[must_use]
-pub(crate) struct Entered(());
+pub(crate) struct ActivityGuard(());
 
 /// Begins an activity. Activities nest: a task of one timer may advance the clock of another.
-pub(crate) fn enter(activity: Activity, timer: u64, clock: usize) -> Entered {
+pub(crate) fn enter(activity: Activity, timer: u64, clock: usize) -> ActivityGuard {
     // A thread whose thread-local storage is gone has no frames to look at either.
     let _ = FRAMES.try_with(|frames| {
         frames.borrow_mut().push(Frame {
@@ -41,10 +41,10 @@ pub(crate) fn enter(activity: Activity, timer: u64, clock: usize) -> Entered {
             clock,
         });
     });
-    Entered(())
+    ActivityGuard(())
 }
 
-impl Drop for Entered {
+impl Drop for ActivityGuard {
     fn drop(&mut self) {
         let _ = FRAMES.try_with(|frames| frames.borrow_mut().pop());
     }

@@ -7,15 +7,15 @@
 //! timer's memory.*
 //!
 //! - While the timer lives, its owner does; until it has come to its end, so does whoever runs its
-//!   engine. The last of the two to leave comes here ([`release`]) and looks through the slots. If
-//!   one is not free, the `Arc` is parked. No slot can leave the free state any more: a
+//!   engine. The last of the two to leave comes here ([`retire`]) and looks through the slots. If
+//!   one is not free, the `Arc` is retired. No slot can leave the free state any more: a
 //!   `new_timeout` that is still under way holds its own `Arc`, finds the timer stopped, and either
 //!   takes its slot back or has lost it to the scan of `stop`, which came before this one.
-//! - Whoever frees a slot of a stopped timer comes here afterwards ([`look`]) with nothing but the
+//! - Whoever frees a slot of a stopped timer comes here afterwards ([`try_reclaim`]) with nothing but the
 //!   timer's number. A cursor rests on the timer's first slot that is not free and only moves on,
 //!   so a look is cheap. When it reaches the end, the `Arc` is taken out and dropped, outside the lock.
 //! - The stop may fall between a freeing thread's look at the state and its store. Then nobody comes
-//!   to look for it, and the memory goes with the next [`release`] of any timer: later, never too early.
+//!   to look for it, and the memory goes with the next [`retire`] of any timer: later, never too early.
 //!
 //! A handle that is leaked (`mem::forget`) leaks its timer's memory, reachable from here.
 
@@ -24,20 +24,20 @@ use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-struct Parked {
+struct Retired {
     shared: Arc<Shared>,
     /// All slots below are free for good.
     cursor: u32,
 }
 
 #[cfg(not(hashed_wheel_loom))]
-static PARKED: Mutex<BTreeMap<u64, Parked>> = Mutex::new(BTreeMap::new());
+static RETIRED: Mutex<BTreeMap<u64, Retired>> = Mutex::new(BTreeMap::new());
 #[cfg(hashed_wheel_loom)]
 loom::lazy_static! {
-    static ref PARKED: Mutex<BTreeMap<u64, Parked>> = Mutex::new(BTreeMap::new());
+    static ref RETIRED: Mutex<BTreeMap<u64, Retired>> = Mutex::new(BTreeMap::new());
 }
 
-impl Parked {
+impl Retired {
     /// Moves the cursor; whether all slots are free.
     fn is_free(&mut self) -> bool {
         let used = self.shared.slab.used();
@@ -53,12 +53,12 @@ impl Parked {
 }
 
 /// Takes over the memory of a timer that has come to its end and whose owner is gone.
-pub(crate) fn release(shared: Arc<Shared>) {
+pub(crate) fn retire(shared: Arc<Shared>) {
     let mut released = Vec::new();
     {
-        let mut parked = PARKED.lock();
-        parked.insert(shared.id, Parked { shared, cursor: 0 });
-        parked.retain(|_, entry| {
+        let mut retired = RETIRED.lock();
+        retired.insert(shared.id, Retired { shared, cursor: 0 });
+        retired.retain(|_, entry| {
             let free = entry.is_free();
             if free {
                 released.push(Arc::clone(&entry.shared));
@@ -70,13 +70,13 @@ pub(crate) fn release(shared: Arc<Shared>) {
     drop(released);
 }
 
-/// Gives the memory of a parked timer back if no slot of it is in use any more.
+/// Gives the memory of a retired timer back if no slot of it is in use any more.
 #[cold]
-pub(crate) fn look(timer: u64) {
+pub(crate) fn try_reclaim(timer: u64) {
     let released = {
-        let mut parked = PARKED.lock();
-        match parked.get_mut(&timer).map(Parked::is_free) {
-            Some(true) => parked.remove(&timer),
+        let mut retired = RETIRED.lock();
+        match retired.get_mut(&timer).map(Retired::is_free) {
+            Some(true) => retired.remove(&timer),
             _ => None,
         }
     };

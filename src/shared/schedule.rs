@@ -4,7 +4,7 @@ use super::Shared;
 use super::timeout::Timeout;
 use crate::entry::Entry;
 use crate::error::RejectReason;
-use crate::queue::Surroundings;
+use crate::queue::Liveness;
 use crate::slots::local;
 use crate::slots::{Kind, Slot, StoredTask, Vacant};
 use crate::sync::Ordering;
@@ -35,7 +35,7 @@ impl Shared {
         task: StoredTask<Timeout>,
         when: When,
     ) -> Result<Timeout, (StoredTask<Timeout>, RejectReason)> {
-        let vacant = match self.vacancy() {
+        let vacant = match self.acquire_slot() {
             Ok(vacant) => vacant,
             Err(reason) => return Err((task, *reason)),
         };
@@ -44,11 +44,11 @@ impl Shared {
         let number = vacant.slot();
         let entry = self.slot(number).arm(vacant, task, due, deadline, periodic);
         let timeout = Timeout::of_user(self, number);
-        self.submit(entry);
+        self.enqueue(entry);
         // A stop that this look misses has not begun its scan when the entry was pushed, and will
-        // find the slot armed: see `shutdown::finish`.
+        // find the slot armed: see `shutdown::finalize`.
         if self.lifecycle.is_shutdown() {
-            if let Some(task) = self.withdraw(number) {
+            if let Some(task) = self.unschedule(number) {
                 return Err((task, RejectReason::Stopped));
             }
         }
@@ -56,9 +56,9 @@ impl Shared {
     }
 
     /// A slot for a timeout that is taken, and counted. The reason is boxed to keep the answer small.
-    fn vacancy(self: &Arc<Self>) -> Result<Vacant, Box<RejectReason>> {
-        if let Err(reason) = self.admit() {
-            self.metrics.tally.rejected.add(1);
+    fn acquire_slot(self: &Arc<Self>) -> Result<Vacant, Box<RejectReason>> {
+        if let Err(reason) = self.ensure_accepting() {
+            self.metrics.shared.rejected.add(1);
             return Err(Box::new(reason));
         }
         Ok(local::with_cache(&self.depot, |cache| {
@@ -71,19 +71,19 @@ impl Shared {
 
     /// Makes room for one more and sees to it that the timer runs.
     #[inline]
-    fn admit(self: &Arc<Self>) -> Result<(), RejectReason> {
+    fn ensure_accepting(self: &Arc<Self>) -> Result<(), RejectReason> {
         if !self.lifecycle.is_started() {
             self.start()?;
         }
         if self.max_pending == usize::MAX {
             Ok(())
         } else {
-            self.admit_one()
+            self.reserve_pending()
         }
     }
 
     #[cold]
-    fn admit_one(&self) -> Result<(), RejectReason> {
+    fn reserve_pending(&self) -> Result<(), RejectReason> {
         // Relaxed: the counter guards no data. One update, never add and undo: the limit holds at
         // every moment.
         self.limited
@@ -97,9 +97,9 @@ impl Shared {
             })
     }
 
-    /// The counterpart of [`Shared::admit_one`], when a timeout is over.
+    /// The counterpart of [`Shared::reserve_pending`], when a timeout is over.
     #[inline]
-    pub(crate) fn release_one(&self) {
+    pub(crate) fn release_pending(&self) {
         if self.max_pending != usize::MAX {
             self.limited.0.fetch_sub(1, Ordering::Relaxed);
         }
@@ -123,7 +123,7 @@ impl Shared {
     }
 
     /// Queues an entry, and wakes the worker if it would be late for it.
-    pub(crate) fn submit(&self, entry: Entry) {
+    pub(crate) fn enqueue(&self, entry: Entry) {
         let thread = local::thread_number();
         self.queue.push(entry, thread, self, || self.passed());
     }
@@ -131,21 +131,21 @@ impl Shared {
     /// The timer stopped while this call was scheduling: the slot's word decides whether the scan of
     /// `stop` has seen it. If not, the task is taken back.
     #[cold]
-    fn withdraw(&self, number: u32) -> Option<StoredTask<Timeout>> {
+    fn unschedule(&self, number: u32) -> Option<StoredTask<Timeout>> {
         let task = self.slot(number).disarm()?;
         self.count(|counters| counters.scheduled.take_back(1));
-        self.release_one();
-        self.metrics.tally.rejected.add(1);
+        self.release_pending();
+        self.metrics.shared.rejected.add(1);
         Some(task)
     }
 
     /// The timer stopped while a future's timeout was in its owner's hands, so that the scan of `stop` may
     /// have passed it over: then it is counted here.
     #[cold]
-    pub(crate) fn abandon(&self, slot: &Slot<Timeout>) {
+    pub(crate) fn count_unprocessed(&self, slot: &Slot<Timeout>) {
         if let Some(task) = slot.disarm() {
-            self.metrics.tally.unprocessed.add(1);
-            self.release_one();
+            self.metrics.shared.unprocessed.add(1);
+            self.release_pending();
             drop(task);
         }
     }
@@ -164,7 +164,7 @@ impl Shared {
     }
 }
 
-impl Surroundings for Shared {
+impl Liveness for Shared {
     fn now(&self) -> u64 {
         self.clock.now()
     }

@@ -4,10 +4,10 @@
 //! runs the worker and reports that it does; a job that is dropped unrun reports that too. The
 //! starter waits for one of the two, and everybody else for the starter ([`super::lifecycle`]).
 
-use super::lifecycle::Entered;
+use super::lifecycle::StartDecision;
 use super::reentrancy::{self, Activity};
 use super::{Job, Shared, shutdown};
-use crate::catch_panic::contain;
+use crate::catch_panic::catch_panic;
 use crate::error::StartError;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, Ordering};
@@ -19,16 +19,16 @@ use std::sync::{Arc, Weak};
 pub(crate) type Factory = Arc<dyn Fn(Job) -> io::Result<JoinHandle<()>> + Send + Sync>;
 
 /// What it takes to start the timer's thread; gone when the timer has stopped.
-pub(super) struct Launcher {
+pub(super) struct ThreadSpawner {
     factory: Factory,
 }
 
-impl Launcher {
-    pub(super) fn new(factory: Option<Factory>, thread_name: String) -> Launcher {
+impl ThreadSpawner {
+    pub(super) fn new(factory: Option<Factory>, thread_name: String) -> ThreadSpawner {
         let factory = factory.unwrap_or_else(|| {
             Arc::new(move |job| thread::Builder::new().name(thread_name.clone()).spawn(job))
         });
-        Launcher { factory }
+        ThreadSpawner { factory }
     }
 }
 
@@ -43,15 +43,15 @@ impl Shared {
             let message = "the thread factory called the timer that it was starting";
             return Err(StartError::Spawn(io::Error::other(message)));
         }
-        match self.lifecycle.enter_start() {
-            Entered::Started => Ok(()),
-            Entered::Stopped => Err(StartError::Stopped),
-            Entered::Starting => {
+        match self.lifecycle.begin_start() {
+            StartDecision::Started => Ok(()),
+            StartDecision::Stopped => Err(StartError::Stopped),
+            StartDecision::Starting => {
                 let started = if let Some(clock) = self.clock.manual() {
                     start_on_manual_clock(self, clock);
                     Ok(())
                 } else {
-                    launch(self)
+                    spawn_worker(self)
                 };
                 if self.orphaned.load(Ordering::Acquire) {
                     shutdown::end_detached(self);
@@ -66,12 +66,12 @@ fn start_on_manual_clock(shared: &Arc<Shared>, clock: &ManualClock) {
     let timer: Weak<Shared> = Arc::downgrade(shared);
     clock.register(timer);
     shared.lifecycle.started(shared.clock.now());
-    shared.lifecycle.set_launched();
+    shared.lifecycle.set_spawned();
 }
 
 /// One try to start the thread, as its two sides see it.
 #[derive(Default)]
-struct Attempt {
+struct StartHandshake {
     outcome: Mutex<Outcome>,
     decided: Condvar,
 }
@@ -88,7 +88,7 @@ enum Outcome {
     Failed,
 }
 
-impl Attempt {
+impl StartHandshake {
     /// Moves on from Open; where it stands after that.
     fn decide(&self, outcome: Outcome) -> Outcome {
         self.advance(Outcome::Open, outcome)
@@ -114,91 +114,91 @@ impl Attempt {
 }
 
 /// Gives STARTING up again, if the factory fails or panics.
-struct Launch<'a> {
+struct StartGuard<'a> {
     shared: &'a Shared,
-    attempt: &'a Attempt,
+    handshake: &'a StartHandshake,
 }
 
-impl Drop for Launch<'_> {
+impl Drop for StartGuard<'_> {
     fn drop(&mut self) {
-        self.attempt.decide(Outcome::Failed);
-        if self.attempt.wait() == Outcome::Failed {
+        self.handshake.decide(Outcome::Failed);
+        if self.handshake.wait() == Outcome::Failed {
             self.shared.lifecycle.start_failed();
         } else {
-            self.shared.lifecycle.set_launched();
+            self.shared.lifecycle.set_spawned();
         }
     }
 }
 
-fn launch(shared: &Arc<Shared>) -> Result<(), StartError> {
-    let attempt = Arc::new(Attempt::default());
-    let launch = Launch {
+fn spawn_worker(shared: &Arc<Shared>) -> Result<(), StartError> {
+    let handshake = Arc::new(StartHandshake::default());
+    let guard = StartGuard {
         shared,
-        attempt: &attempt,
+        handshake: &handshake,
     };
     let factory = shared
-        .launcher
+        .spawner
         .lock()
         .as_ref()
-        .map(|launcher| Arc::clone(&launcher.factory));
+        .map(|spawner| Arc::clone(&spawner.factory));
     let Some(factory) = factory else {
         return Err(StartError::Stopped);
     };
-    let first = First {
+    let job = WorkerJob {
         shared: Arc::clone(shared),
-        attempt: Arc::clone(&attempt),
+        handshake: Arc::clone(&handshake),
     };
     let made = {
         let _starting = shared.enter(Activity::Starting);
-        factory(Box::new(move || first.run()))
+        factory(Box::new(move || job.run()))
     };
     if made.is_err() {
         // It may have started a thread all the same.
-        attempt.decide(Outcome::Failed);
+        handshake.decide(Outcome::Failed);
     }
-    if attempt.wait() == Outcome::Running {
+    if handshake.wait() == Outcome::Running {
         *shared.thread.lock() = made.ok();
-        shutdown::let_go(shared);
+        shutdown::detach_thread(shared);
         return Ok(());
     }
-    drop(launch);
+    drop(guard);
     Err(StartError::Spawn(made.err().unwrap_or_else(|| {
         io::Error::other("the thread factory dropped the job without running it")
     })))
 }
 
 /// The job of the timer thread.
-struct First {
+struct WorkerJob {
     shared: Arc<Shared>,
-    attempt: Arc<Attempt>,
+    handshake: Arc<StartHandshake>,
 }
 
-impl First {
+impl WorkerJob {
     fn run(self) {
-        if self.attempt.decide(Outcome::Begun) != Outcome::Begun {
+        if self.handshake.decide(Outcome::Begun) != Outcome::Begun {
             return;
         }
         let shared = &self.shared;
         let _driving = shared.enter(Activity::Driving);
         let driver = shared.driver.lock().take();
         let Some(mut driver) = driver else {
-            self.attempt.advance(Outcome::Begun, Outcome::Failed);
+            self.handshake.advance(Outcome::Begun, Outcome::Failed);
             return;
         };
-        shared.queue.adopt();
+        shared.queue.register_worker();
         shared.lifecycle.started(shared.clock.now());
-        self.attempt.advance(Outcome::Begun, Outcome::Running);
-        if contain("the timer thread", || driver.run(shared)) {
+        self.handshake.advance(Outcome::Begun, Outcome::Running);
+        if catch_panic("the timer thread", || driver.run(shared)) {
             // What foreign code does is contained where it is called: this is a defect of ours. Nobody
             // shall wait for a timer that is dead.
-            shared.lifecycle.close(true);
+            shared.lifecycle.request_stop(true);
         }
-        shutdown::finish(shared, driver);
+        shutdown::finalize(shared, driver);
     }
 }
 
-impl Drop for First {
+impl Drop for WorkerJob {
     fn drop(&mut self) {
-        self.attempt.decide(Outcome::Failed);
+        self.handshake.decide(Outcome::Failed);
     }
 }

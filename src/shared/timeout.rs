@@ -1,8 +1,8 @@
 //! The handle of one timeout.
 
 use super::{Shared, Task, TimerHandle, When};
-use crate::catch_panic::contain;
-use crate::slots::{Handle, Kind, Left, Phase, Reset, Slot, StoredTask};
+use crate::catch_panic::catch_panic;
+use crate::slots::{Handle, Kind, Phase, ReleaseResult, Reset, Slot, StoredTask};
 use crate::time::Tick;
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -115,7 +115,7 @@ impl Timeout {
         let shared = self.shared();
         self.slot().cancel(|| {
             shared.count(|counters| counters.cancelled.add(1));
-            shared.release_one();
+            shared.release_pending();
         })
     }
 
@@ -187,7 +187,7 @@ impl Timeout {
         let (due, deadline) = shared.deadline(when);
         let moved = self.slot().reset(self.slot, due, deadline);
         if let Reset::MovedEarlier(entry) = moved {
-            shared.submit(entry);
+            shared.enqueue(entry);
         }
         moved != Reset::TooLate
     }
@@ -282,17 +282,17 @@ impl Timeout {
     /// Gives the timeout of a future another task, if it is pending. It does not count as another.
     pub(crate) fn replace_task(&self, task: StoredTask<Timeout>, when: When) {
         let (shared, slot) = (self.shared(), self.slot());
-        let Some((running, old)) = slot.take_back(self.slot) else {
+        let Some((running, old)) = slot.begin_replace(self.slot) else {
             return;
         };
         let (due, deadline) = shared.deadline(when);
         let entry = slot.next_entry(&running, due);
         let rearmed = slot.rearm(running, task, due, deadline);
         debug_assert!(rearmed.is_ok(), "nobody ends a one-shot that is running");
-        shared.submit(entry);
+        shared.enqueue(entry);
         // As in `Shared::schedule`: a stop that this look misses finds the slot armed.
         if shared.lifecycle.is_shutdown() {
-            shared.abandon(slot);
+            shared.count_unprocessed(slot);
         }
         // Last: it is foreign code.
         drop(old);
@@ -301,8 +301,8 @@ impl Timeout {
     /// Wakes the future that a handle of [`Timeout::of_returned`] belongs to.
     pub(crate) fn wake_future(&self) {
         if let Some(task) = self.slot().take_stopped() {
-            if contain("a waker", || task.run(self)) {
-                self.shared().metrics.tally.panicked.add(1);
+            if catch_panic("a waker", || task.run(self)) {
+                self.shared().metrics.shared.panicked.add(1);
             }
         }
     }
@@ -317,8 +317,8 @@ impl Timeout {
     /// vectors, and a second panic while one unwinds would end the process.
     fn drop_task(&self) {
         if let Some(task) = self.slot().take_stopped() {
-            if contain("the drop of a stopped timer's task", || drop(task)) {
-                self.shared().metrics.tally.panicked.add(1);
+            if catch_panic("the drop of a stopped timer's task", || drop(task)) {
+                self.shared().metrics.shared.panicked.add(1);
             }
         }
     }
@@ -335,7 +335,7 @@ impl Drop for Timeout {
         // SAFETY: this handle goes with that bit, and is gone after this. After `InUse` somebody else may free the
         // slot, and the timer's memory with it; an abandoned slot is this call's to free.
         unsafe {
-            if Slot::leave(slot, handle) == Left::Abandoned {
+            if Slot::release(slot, handle) == ReleaseResult::Abandoned {
                 Shared::free(self.shared.as_ptr(), self.slot);
             }
         }

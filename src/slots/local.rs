@@ -21,7 +21,7 @@
 
 use super::Slab;
 use super::slot::{Slot, Vacant};
-use crate::metrics::Sums;
+use crate::metrics::Totals;
 use crate::sync::Mutex;
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -120,7 +120,7 @@ impl Depot {
     }
 
     /// Adds up the counters of all threads. What is counted as ended is also counted as scheduled.
-    pub(crate) fn sums(&self) -> Sums {
+    pub(crate) fn sums(&self) -> Totals {
         let ledger = self.ledger.lock();
         let all = || {
             ledger
@@ -129,7 +129,7 @@ impl Depot {
                 .map(|counters| &**counters)
                 .chain([&ledger.ended])
         };
-        let mut last = Sums::default();
+        let mut last = Totals::default();
         let ends = || {
             let cancelled = sum(all().map(|counters| &counters.cancelled));
             let expired = sum(all().map(|counters| &counters.expired));
@@ -143,7 +143,7 @@ impl Depot {
             let scheduled = sum(all().map(|counters| &counters.scheduled));
             let after = ends();
             let (cancelled, expired) = after;
-            let sums = Sums {
+            let sums = Totals {
                 scheduled: scheduled.max(cancelled.wrapping_add(expired)),
                 cancelled,
                 expired,

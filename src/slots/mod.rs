@@ -15,7 +15,9 @@ mod stored_task;
 #[forbid(unsafe_code)]
 mod word;
 
-pub(crate) use slot::{Handle, Left, Met, Reset, Running, Slot, StopOutcome, Vacant};
+pub(crate) use slot::{
+    ClaimResult, Handle, ReleaseResult, Reset, Running, Slot, StopOutcome, Vacant,
+};
 pub(crate) use stored_task::{Kind, StoredTask};
 pub(crate) use word::Phase;
 

@@ -17,12 +17,12 @@
 //! | 1 | Free → Armed, U | the allocating caller, alone | writes task, epoch, deadline; `store Release` | Acquire of 4, 5, 6 |
 //! | 2 | Armed, due → later | a handle | CAS Relaxed: publishes only the word, and as an RMW it carries 1's release sequence on | – |
 //! | 3 | Armed, due → earlier, seq + 1 | a handle | CAS Relaxed, then the push of a new entry | the queue's Release/Acquire |
-//! | 4 | Armed → Cancelled; Running P → Ending | a handle, or the task's own `&Timeout` | CAS Acquire, then the task is moved out | 1, 8 |
+//! | 4 | Armed → Cancelled; Running P → CancelRequested | a handle, or the task's own `&Timeout` | CAS Acquire, then the task is moved out | 1, 8 |
 //! | 5 | Armed (due ≤ t) → Running | the worker | CAS Acquire | 1, 8 |
-//! | 6 | Armed → Stopped, R; Running P → Ending, R | the scan of `stop` | CAS `AcqRel` | 1, 8; 9, 10 |
+//! | 6 | Armed → Stopped, R; Running P → CancelRequested, R | the scan of `stop` | CAS `AcqRel` | 1, 8; 9, 10 |
 //! | 7 | Running → Expired | the runner | `fetch_add AcqRel`; no U left: 11. If 5 saw no U: straight to 11 | 10 |
-//! | 8 | Running P → Armed (due′), seq + 1 | the runner | writes task, deadline; CAS Release. Finds Ending: drops the task, `fetch_add AcqRel` → Cancelled; no U, R left: 11 | 4, 5, 6 |
-//! | 9 | Stopped → Dismissed | the holder of the R handle | CAS Acquire, then the task is moved out | 6 |
+//! | 8 | Running P → Armed (due′), seq + 1 | the runner | writes task, deadline; CAS Release. Finds CancelRequested: drops the task, `fetch_add AcqRel` → Cancelled; no U, R left: 11 | 4, 5, 6 |
+//! | 9 | Stopped → TaskTaken | the holder of the R handle | CAS Acquire, then the task is moved out | 6 |
 //! | 10 | clear U or R | that handle's drop | `fetch_and AcqRel`; if that leaves an ended slot without handles: 11. Shortcut: a `load Acquire` that shows it over and without R means that nobody else is left: 11 at once, without a locked instruction | 7, 8 |
 //! | 11 | → Free, seq kept | the one who is left | `store Release`, the last touch of the timer's memory | the Acquire of the scan that decides whether that memory can go |
 //! | 12 | Armed → Running, and by 8 back to Armed, seq + 1, with another task | the future that holds U | CAS Acquire; 8 | 1, 8; 4, 5, 6 |
@@ -56,7 +56,7 @@ pub(crate) struct Slot<A: 'static> {
     deadline: AtomicU64,
     /// How often `seq` has gone round at arming.
     epoch: AtomicU32,
-    /// Valid in the states Armed and Stopped; in Running and Ending the runner has it.
+    /// Valid in the states Armed and Stopped; in Running and CancelRequested the runner has it.
     task: UnsafeCell<MaybeUninit<StoredTask<A>>>,
 }
 
@@ -73,14 +73,14 @@ unsafe impl<A> Send for Slot<A> {}
 #[derive(Debug)]
 pub(crate) struct Vacant(u32);
 
-/// The right of the one who runs a slot's task: it must be ended by [`Slot::finish`] or given back
+/// The right of the one who runs a slot's task: it must be ended by [`Slot::finish_run`] or given back
 /// by [`Slot::rearm`].
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Running {
     slot: u32,
     /// It runs once and its handle was gone when it was claimed: nobody else can look at the slot.
-    alone: bool,
+    unobserved: bool,
 }
 
 impl Running {
@@ -105,7 +105,7 @@ impl Vacant {
 
 /// What became of an entry that was due.
 #[derive(Debug)]
-pub(crate) enum Met<A: 'static> {
+pub(crate) enum ClaimResult<A: 'static> {
     /// Its timeout is over, or has another entry.
     Dead,
     /// Its timeout was moved, or is about to be armed again: file it at this tick.
@@ -147,7 +147,7 @@ pub(crate) enum Handle {
 /// Whether the slot has become the caller's to free.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 #[must_use]
-pub(crate) enum Left {
+pub(crate) enum ReleaseResult {
     /// Somebody else is still there.
     InUse,
     /// The caller was the last and has to free the slot.
@@ -286,10 +286,10 @@ impl<A> Slot<A> {
         loop {
             let to = match word.state() {
                 State::Armed => State::Cancelled,
-                State::Running if word.is_periodic() => State::Ending,
+                State::Running if word.is_periodic() => State::CancelRequested,
                 _ => return false,
             };
-            match self.move_on(word, to) {
+            match self.try_transition(word, to) {
                 Ok(()) if to == State::Cancelled => {
                     // SAFETY: Armed → Cancelled was won, which makes the task this call's.
                     let _task = unsafe { self.take_task() };
@@ -314,14 +314,17 @@ impl<A> Slot<A> {
     /// Transition 12, for the holder of the user's handle, which runs nothing but takes the task out to
     /// [`Slot::rearm`] the slot with another. Meanwhile the worker and `stop` take it for one that is
     /// being fired: they drop its entry, and leave it alone.
-    pub(crate) fn take_back(&self, slot: u32) -> Option<(Running, StoredTask<A>)> {
+    pub(crate) fn begin_replace(&self, slot: u32) -> Option<(Running, StoredTask<A>)> {
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
         while word.state() == State::Armed {
             debug_assert!(word.has_user() && !word.is_periodic());
-            match self.move_on(word, State::Running) {
+            match self.try_transition(word, State::Running) {
                 Ok(()) => {
-                    let running = Running { slot, alone: false };
+                    let running = Running {
+                        slot,
+                        unobserved: false,
+                    };
                     // SAFETY: Armed → Running was won, which makes the task this call's.
                     return Some((running, unsafe { self.take_task() }));
                 }
@@ -336,7 +339,7 @@ impl<A> Slot<A> {
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
         while word.state() == from {
-            match self.move_on(word, to) {
+            match self.try_transition(word, to) {
                 // SAFETY: leaving Armed or Stopped was won, which makes the task this call's.
                 Ok(()) => return Some(unsafe { self.take_task() }),
                 Err(now) => word = now,
@@ -346,7 +349,7 @@ impl<A> Slot<A> {
     }
 
     #[inline]
-    fn move_on(&self, word: Word, to: State) -> Result<(), Word> {
+    fn try_transition(&self, word: Word, to: State) -> Result<(), Word> {
         self.word
             .compare_exchange_weak(
                 word.0,
@@ -365,39 +368,39 @@ impl<A> Slot<A> {
     ///
     /// # Safety
     /// The caller holds the handle of that bit, and gives it up with this call. Unless that leaves the slot
-    /// [`Left::Abandoned`], it must not be touched after this.
+    /// [`ReleaseResult::Abandoned`], it must not be touched after this.
     #[inline]
-    pub(crate) unsafe fn leave(slot: *const Self, handle: Handle) -> Left {
+    pub(crate) unsafe fn release(slot: *const Self, handle: Handle) -> ReleaseResult {
         let handle = u64::from(handle as u8);
-        // SAFETY: the caller's handle keeps the slot up to the `fetch_and`. The reference is to the word alone:
+        // SAFETY: the caller's handle keeps the slot up to the `fetch_and`. The reference is to the word unobserved:
         // an atomic, and so behind an `UnsafeCell` from end to end, may be freed while a call has it.
         let word = unsafe { &(*slot).word };
         let seen = Word(word.load(Ordering::Acquire));
         if seen.is_over() && !seen.has_other_handle(handle) {
-            return Left::Abandoned;
+            return ReleaseResult::Abandoned;
         }
         let left = Word(word.fetch_and(!handle, Ordering::AcqRel) & !handle);
         memory_may_go();
         if left.is_abandoned() {
-            Left::Abandoned
+            ReleaseResult::Abandoned
         } else {
-            Left::InUse
+            ReleaseResult::InUse
         }
     }
 
-    /// Transition 11: the last touch of a slot that was found [`Left::Abandoned`]. The caller puts
+    /// Transition 11: the last touch of a slot that was found [`ReleaseResult::Abandoned`]. The caller puts
     /// it on a free list, which it has looked up before this call.
     ///
-    /// Takes a pointer for the same reason as [`Slot::leave`].
+    /// Takes a pointer for the same reason as [`Slot::release`].
     ///
     /// # Safety
     /// The slot was found abandoned by the caller. It must not be touched after this.
     #[inline]
     pub(crate) unsafe fn free(slot: *const Self, next_free: u32) {
         // SAFETY: a slot that is not free is there, and only this call frees it, with the last line. The
-        // reference is to the word alone, as in `leave`.
+        // reference is to the word unobserved, as in `release`.
         let word = unsafe { &(*slot).word };
-        // Relaxed: this thread is the only one left, `leave` or `finish` has acquired the others'.
+        // Relaxed: this thread is the only one left, `release` or `finish_run` has acquired the others'.
         let last = Word(word.load(Ordering::Relaxed));
         debug_assert!(
             last.is_over() || last.state() == State::Running && !last.has_user(),
@@ -418,17 +421,17 @@ impl<A> Slot<A> {
     /// Whether `entry` can never fire anything.
     #[inline]
     pub(crate) fn is_dead(&self, entry: Entry) -> bool {
-        self.standing(entry).is_none()
+        self.live_due(entry).is_none()
     }
 
     /// The tick at which a live `entry` is to be looked at; `None` for a dead one.
     #[inline]
-    pub(crate) fn standing(&self, entry: Entry) -> Option<Tick> {
-        self.standing_under(self.word(), entry)
+    pub(crate) fn live_due(&self, entry: Entry) -> Option<Tick> {
+        self.live_due_of(self.word(), entry)
     }
 
     #[inline]
-    fn standing_under(&self, word: Word, entry: Entry) -> Option<Tick> {
+    fn live_due_of(&self, word: Word, entry: Entry) -> Option<Tick> {
         // Relaxed: `epoch` is written before the word's Release store, which was acquired.
         if self.epoch.load(Ordering::Relaxed) != entry.epoch() {
             return None;
@@ -445,17 +448,17 @@ impl<A> Slot<A> {
 
     /// Transition 5, at boundary `now`.
     #[inline]
-    pub(crate) fn claim(&self, entry: Entry, now: Tick) -> Met<A> {
+    pub(crate) fn claim(&self, entry: Entry, now: Tick) -> ClaimResult<A> {
         let mut word = self.word();
         loop {
-            let Some(due) = self.standing_under(word, entry) else {
-                return Met::Dead;
+            let Some(due) = self.live_due_of(word, entry) else {
+                return ClaimResult::Dead;
             };
             if word.state() != State::Armed {
-                return Met::Later(now.next());
+                return ClaimResult::Later(now.next());
             }
             if due > now {
-                return Met::Later(due);
+                return ClaimResult::Later(due);
             }
             let running = word.with_state(State::Running);
             match self.word.compare_exchange(
@@ -465,13 +468,13 @@ impl<A> Slot<A> {
                 Ordering::Acquire,
             ) {
                 Ok(_) => {
-                    let alone = !word.has_user() && !word.is_periodic();
+                    let unobserved = !word.has_user() && !word.is_periodic();
                     let running = Running {
                         slot: entry.slot(),
-                        alone,
+                        unobserved,
                     };
                     // SAFETY: Armed → Running was won, which makes the task this call's.
-                    return Met::Due(running, unsafe { self.take_task() });
+                    return ClaimResult::Due(running, unsafe { self.take_task() });
                 }
                 Err(now) => word = Word(now),
             }
@@ -481,15 +484,15 @@ impl<A> Slot<A> {
     /// Transition 7, or the end of 8: the run is over, and the task is gone.
     #[expect(clippy::needless_pass_by_value, reason = "the right is used up")]
     #[inline]
-    pub(crate) fn finish(&self, running: Running) -> Left {
-        if running.alone {
-            return Left::Abandoned;
+    pub(crate) fn finish_run(&self, running: Running) -> ReleaseResult {
+        if running.unobserved {
+            return ReleaseResult::Abandoned;
         }
         let word = self.word.fetch_add(Word::END_RUN, Ordering::AcqRel);
         if Word(word + Word::END_RUN).is_abandoned() {
-            Left::Abandoned
+            ReleaseResult::Abandoned
         } else {
-            Left::InUse
+            ReleaseResult::InUse
         }
     }
 
@@ -506,7 +509,7 @@ impl<A> Slot<A> {
     }
 
     /// Transition 8: the periodic task goes back into its slot, due at `due`. If it was cancelled
-    /// or stopped during its run, the task comes back, to be dropped and then [`Slot::finish`]ed.
+    /// or stopped during its run, the task comes back, to be dropped and then [`Slot::finish_run`]ed.
     pub(crate) fn rearm(
         &self,
         running: Running,
@@ -531,7 +534,7 @@ impl<A> Slot<A> {
                 Err(now) => word = Word(now),
             }
         }
-        self.use_up_seq(word);
+        self.bump_seq(word);
         // SAFETY: the CAS did not happen, so the bytes are still this call's, as written above.
         Err((running, unsafe { self.take_task() }))
     }
@@ -539,7 +542,7 @@ impl<A> Slot<A> {
     /// Counts the entry of a run that will not come: on an executor it is in the queue already, and the
     /// slot's next tenant must not be taken for the one it was written for.
     #[cold]
-    fn use_up_seq(&self, mut word: Word) {
+    fn bump_seq(&self, mut word: Word) {
         // Relaxed: the state stays as it is, and as an RMW it carries the release sequence on. Handles
         // may clear their bits meanwhile.
         while let Err(now) = self.word.compare_exchange_weak(
@@ -560,7 +563,7 @@ impl<A> Slot<A> {
         loop {
             let to = match word.state() {
                 State::Armed => State::Stopped,
-                State::Running if word.is_periodic() => State::Ending,
+                State::Running if word.is_periodic() => State::CancelRequested,
                 _ => return StopOutcome::Nothing,
             };
             let new = word.with_state(to).with_handle(Word::RETURNED);
@@ -576,7 +579,7 @@ impl<A> Slot<A> {
 
     /// Transition 9: the task, the first time.
     pub(crate) fn take_stopped(&self) -> Option<StoredTask<A>> {
-        self.take_from(State::Stopped, State::Dismissed)
+        self.take_from(State::Stopped, State::TaskTaken)
     }
 
     /// What kind of task a slot holds that was [`StopOutcome::Returned`].
@@ -605,9 +608,9 @@ impl<A> Slot<A> {
 /// For tests, whose slots stay where they are.
 #[cfg(test)]
 impl<A> Slot<A> {
-    pub(crate) fn leave_here(&self, handle: Handle) -> Left {
+    pub(crate) fn release_here(&self, handle: Handle) -> ReleaseResult {
         // SAFETY: the test has that handle, and its slot outlives the call.
-        unsafe { Slot::leave(self, handle) }
+        unsafe { Slot::release(self, handle) }
     }
 
     pub(crate) fn free_here(&self, next_free: u32) {

@@ -31,18 +31,18 @@ pub(crate) enum State {
     Free = 0,
     /// Fires at `due`. The task belongs to whoever moves the word on.
     Armed = 1,
-    /// Claimed; the task belongs to the runner. With P it comes back.
+    /// DispatchedJob; the task belongs to the runner. With P it comes back.
     Running = 2,
     /// P only: cancelled or stopped during its run. The runner ends it.
-    Ending = 3,
+    CancelRequested = 3,
     /// It has run; no task left.
     Expired = 4,
     /// It will not run; no task left.
     Cancelled = 5,
-    /// Claimed by `stop`; the task is inside, and belongs to the handle that `stop` returned.
+    /// DispatchedJob by `stop`; the task is inside, and belongs to the handle that `stop` returned.
     Stopped = 6,
     /// It was Stopped, and its task has been taken out.
-    Dismissed = 7,
+    TaskTaken = 7,
 }
 
 /// Where a timeout stands, as its handles see it.
@@ -84,7 +84,7 @@ impl Word {
     const DUE_SHIFT: u32 = 64 - Tick::BITS;
     const LOW: u64 = (1 << Self::DUE_SHIFT) - 1;
 
-    /// What a runner adds to end a run: `Running` becomes `Expired`, `Ending` becomes `Cancelled`.
+    /// What a runner adds to end a run: `Running` becomes `Expired`, `CancelRequested` becomes `Cancelled`.
     pub(crate) const END_RUN: u64 = State::Expired as u64 - State::Running as u64;
 
     /// The word of a slot that has just been armed, with its user's handle.
@@ -106,11 +106,11 @@ impl Word {
             0 => State::Free,
             1 => State::Armed,
             2 => State::Running,
-            3 => State::Ending,
+            3 => State::CancelRequested,
             4 => State::Expired,
             5 => State::Cancelled,
             6 => State::Stopped,
-            _ => State::Dismissed,
+            _ => State::TaskTaken,
         }
     }
 
@@ -121,8 +121,8 @@ impl Word {
             State::Free | State::Armed => Phase::Pending,
             State::Running => Phase::Running,
             State::Expired => Phase::Expired,
-            State::Ending | State::Cancelled => Phase::Cancelled,
-            State::Stopped | State::Dismissed => Phase::Stopped,
+            State::CancelRequested | State::Cancelled => Phase::Cancelled,
+            State::Stopped | State::TaskTaken => Phase::Stopped,
         };
         Status {
             phase,
@@ -173,7 +173,7 @@ impl Word {
     pub(crate) fn is_over(self) -> bool {
         matches!(
             self.state(),
-            State::Expired | State::Cancelled | State::Dismissed
+            State::Expired | State::Cancelled | State::TaskTaken
         )
     }
 

@@ -9,9 +9,9 @@ pub(crate) use plain::*;
 mod standard;
 
 #[cfg(hashed_wheel_loom)]
-mod modelled;
+mod loom;
 #[cfg(hashed_wheel_loom)]
-pub(crate) use modelled::*;
+pub(crate) use loom::*;
 
 #[cfg(not(hashed_wheel_loom))]
 mod plain {

@@ -47,13 +47,13 @@ pub(crate) trait Driven: Send + Sync {
     fn is_in_task_here(&self) -> bool;
 
     /// The next boundary that has work, with its moment. The clock reads `now`.
-    fn next_visit(&self, now: u64) -> Option<(u64, Tick)>;
+    fn next_tick(&self, now: u64) -> Option<(u64, Tick)>;
 
     /// Processes a boundary that the clock has come to.
-    fn visit(self: Arc<Self>, boundary: Tick);
+    fn process_tick(self: Arc<Self>, boundary: Tick);
 
     /// Counts all boundaries up to now as processed.
-    fn settle(self: Arc<Self>);
+    fn catch_up(self: Arc<Self>);
 }
 
 impl ManualClock {
@@ -121,15 +121,15 @@ impl ManualClock {
             !self.timers().iter().any(|timer| timer.is_in_task_here()),
             "ManualClock::advance was called by a task that runs on this clock"
         );
-        let _turn = Turn::wait_for(&self.state);
+        let _guard = AdvanceGuard::acquire(&self.state);
         let target = self.nanos().saturating_add(nanos(by));
-        while let Some((moment, boundary, timer)) = self.next_visit(target) {
+        while let Some((moment, boundary, timer)) = self.next_timer(target) {
             self.set(moment);
-            timer.visit(boundary);
+            timer.process_tick(boundary);
         }
         self.set(target);
         for timer in self.timers() {
-            timer.settle();
+            timer.catch_up();
         }
     }
 
@@ -166,12 +166,12 @@ impl ManualClock {
     }
 
     /// The earliest boundary up to `target` that any timer has work at.
-    fn next_visit(&self, target: u64) -> Option<(u64, Tick, Arc<dyn Driven>)> {
+    fn next_timer(&self, target: u64) -> Option<(u64, Tick, Arc<dyn Driven>)> {
         let now = self.nanos();
         self.timers()
             .into_iter()
             .filter_map(|timer| {
-                let (moment, boundary) = timer.next_visit(now)?;
+                let (moment, boundary) = timer.next_tick(now)?;
                 Some((moment, boundary, timer))
             })
             .filter(|(moment, ..)| *moment <= target)
@@ -189,20 +189,20 @@ impl fmt::Debug for ManualClock {
 }
 
 /// The right to advance a clock.
-struct Turn<'a>(&'a State);
+struct AdvanceGuard<'a>(&'a State);
 
-impl Turn<'_> {
-    fn wait_for(state: &State) -> Turn<'_> {
+impl AdvanceGuard<'_> {
+    fn acquire(state: &State) -> AdvanceGuard<'_> {
         let mut advancing = state.advancing.lock();
         while *advancing {
             state.advanced.wait(&mut advancing);
         }
         *advancing = true;
-        Turn(state)
+        AdvanceGuard(state)
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for AdvanceGuard<'_> {
     fn drop(&mut self) {
         *self.0.advancing.lock() = false;
         self.0.advanced.notify_one();

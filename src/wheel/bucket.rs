@@ -14,7 +14,7 @@
 //! reaches the end of the bucket, when it is half of the bucket, or when the bucket's time comes. Where the sweep
 //! stands ([`Progress`]) is kept by the wheel, since only one bucket at a time is being swept.
 
-use super::{Judge, LOOKAHEAD};
+use super::{LOOKAHEAD, Liveness};
 use crate::entry::Entry;
 use crate::time::Tick;
 use std::mem;
@@ -150,16 +150,16 @@ impl Bucket {
         &mut self,
         progress: &mut Progress,
         limit: usize,
-        judge: &mut impl Judge,
+        liveness: &mut impl Liveness,
     ) -> Step {
         let Progress { mut kept, seen, .. } = *progress;
         let end = self.entries.len().min(seen.saturating_add(limit));
         for index in seen..end {
             if let Some(&ahead) = self.entries.get(index + LOOKAHEAD) {
-                judge.prefetch(ahead);
+                liveness.prefetch(ahead);
             }
             let entry = self.entries[index];
-            if !judge.is_dead(entry) {
+            if !liveness.is_dead(entry) {
                 self.entries[kept] = entry;
                 kept += 1;
             }

@@ -1,10 +1,10 @@
 //! The hashed wheel: one row of buckets, a power of two of them, that time goes round and round.
 //!
-//! An entry due at tick `d` lies in bucket `d & (slots − 1)`. A bucket comes by once a revolution,
+//! An entry due at tick `d` lies in bucket `d & (buckets − 1)`. A bucket comes by once a revolution,
 //! so an entry that is far away lets it pass a few times: its [`remaining_rounds`]. They are
 //! derived from the due tick whenever they are needed; nothing is counted down.
 //!
-//! With 8 slots and `now` = 3, the next boundary being 4:
+//! With 8 buckets and `now` = 3, the next boundary being 4:
 //!
 //! | due | bucket | rounds left at 4 | handed out                       |
 //! |-----|--------|------------------|----------------------------------|
@@ -15,12 +15,13 @@
 //! | 2   | 4      | none: it is late | at 4, the next boundary          |
 //!
 //! At 22 bucket 6 comes by as well, but nothing in it is due: its earliest due tick, 30, tells
-//! without a look at the entries. And since the wheel knows the earliest tick of all ([`Earliest`]),
-//! the caller does not even come by: [`Wheel::next_work`] after 14 is 30.
+//! without a look at the entries. And since the wheel knows the earliest tick of all ([`MinTree`]),
+//! the caller does not even come by: [`Wheel::next_expiration`] after 14 is 30.
 
 use super::bucket::{Progress, Step};
-use super::row::Row;
-use super::{Judge, Wheel};
+use super::bucket_array::BucketArray;
+use super::min_tree::MinTree;
+use super::{Liveness, Wheel};
 use crate::entry::Entry;
 use crate::metrics::WheelCounters;
 use crate::time::Tick;
@@ -28,12 +29,12 @@ use crate::time::Tick;
 /// See the head of the module.
 #[derive(Debug)]
 pub(crate) struct HashedWheel {
-    slots: Slots,
+    bucket_count: BucketCount,
     now: Tick,
     len: usize,
-    buckets: Row,
+    buckets: BucketArray,
     /// The earliest boundary with work, by groups of buckets.
-    earliest: Earliest,
+    earliest: MinTree,
     sweeping: Sweeping,
     counters: WheelCounters,
 }
@@ -41,27 +42,27 @@ pub(crate) struct HashedWheel {
 /// Where the sweep stands.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sweeping {
-    slot: usize,
+    index: usize,
     progress: Progress,
 }
 
-/// The number of slots, a power of two.
+/// The number of buckets, a power of two.
 #[derive(Clone, Copy, Debug)]
-struct Slots {
+struct BucketCount {
     log2: u32,
 }
 
-impl Slots {
+impl BucketCount {
     fn of(self, tick: Tick) -> usize {
         (tick.0 & ((1 << self.log2) - 1)) as usize
     }
 }
 
 /// How many times the bucket of an entry due at `due` comes by without its being due, when
-/// boundary `now` is the next to be processed: `(due − now) / slots`. None if it is late.
+/// boundary `now` is the next to be processed: `(due − now) / buckets`. None if it is late.
 #[inline]
-fn remaining_rounds(due: Tick, now: Tick, slots: Slots) -> u64 {
-    due.0.saturating_sub(now.0) >> slots.log2
+fn remaining_rounds(due: Tick, now: Tick, bucket_count: BucketCount) -> u64 {
+    due.0.saturating_sub(now.0) >> bucket_count.log2
 }
 
 impl HashedWheel {
@@ -69,20 +70,20 @@ impl HashedWheel {
     ///
     /// # Panics
     ///
-    /// If `slots` is not a power of two.
-    pub(crate) fn new(slots: usize) -> HashedWheel {
+    /// If `bucket_count` is not a power of two.
+    pub(crate) fn new(bucket_count: usize) -> HashedWheel {
         assert!(
-            slots.is_power_of_two(),
-            "{slots} slots are not a power of two"
+            bucket_count.is_power_of_two(),
+            "{bucket_count} buckets are not a power of two"
         );
         HashedWheel {
-            slots: Slots {
-                log2: slots.trailing_zeros(),
+            bucket_count: BucketCount {
+                log2: bucket_count.trailing_zeros(),
             },
             now: Tick::ZERO,
             len: 0,
-            buckets: Row::new(slots),
-            earliest: Earliest::new(slots.div_ceil(Row::GROUP)),
+            buckets: BucketArray::new(bucket_count),
+            earliest: MinTree::new(bucket_count.div_ceil(BucketArray::GROUP)),
             sweeping: Sweeping::default(),
             counters: WheelCounters {
                 levels: 1,
@@ -93,57 +94,58 @@ impl HashedWheel {
 
     /// Hands out what is due in the bucket of boundary `now`.
     fn expire(&mut self, due: &mut Vec<Entry>) {
-        let (now, slots) = (self.now, self.slots);
-        let slot = slots.of(now);
-        let Some(bucket) = self.buckets.occupied_mut(slot) else {
+        let (now, bucket_count) = (self.now, self.bucket_count);
+        let index = bucket_count.of(now);
+        let Some(bucket) = self.buckets.occupied_mut(index) else {
             return;
         };
         let mut elsewhere = Progress::default();
-        let progress = if self.sweeping.slot == slot {
+        let progress = if self.sweeping.index == index {
             &mut self.sweeping.progress
         } else {
             &mut elsewhere
         };
         let before = due.len();
-        let is_due = |entry: Entry| remaining_rounds(entry.due(), now, slots) == 0;
+        let is_due = |entry: Entry| remaining_rounds(entry.due(), now, bucket_count) == 0;
         let earliest = bucket.take_due(progress, is_due, due);
         let handed_out = due.len() - before;
         self.len -= handed_out;
         self.counters.bucket_visits += 1;
         self.counters.passed_over += bucket.len() as u64;
         if earliest.is_none() {
-            self.buckets.expect(handed_out);
+            self.buckets.set_capacity_hint(handed_out);
         }
-        self.settle(slot, earliest);
+        self.refresh_minimum(index, earliest);
     }
 
     /// Brings all that is derived from a bucket's entries up to date after some were removed:
     /// `earliest` is the earliest due tick of those that are left.
-    fn settle(&mut self, slot: usize, earliest: Option<Tick>) {
+    fn refresh_minimum(&mut self, index: usize, earliest: Option<Tick>) {
         let coming = self.now.next();
-        match (earliest, self.buckets.occupied_mut(slot)) {
+        match (earliest, self.buckets.occupied_mut(index)) {
             (Some(earliest), Some(bucket)) => bucket.boundary = earliest.max(coming),
-            _ => self.buckets.close(slot),
+            _ => self.buckets.vacate(index),
         }
-        let in_group = self.buckets.earliest_in_group(slot, coming);
-        self.earliest.set(slot / Row::GROUP, in_group, coming);
+        let in_group = self.buckets.earliest_in_group(index, coming);
+        self.earliest
+            .set(index / BucketArray::GROUP, in_group, coming);
     }
 
     /// One step of the sweep, within one bucket.
-    fn sweep_one(&mut self, limit: usize, judge: &mut impl Judge) -> usize {
-        let from = self.sweeping.slot;
+    fn sweep_one(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
+        let from = self.sweeping.index;
         let next = self
             .buckets
             .next_occupied(from)
             .or_else(|| self.buckets.next_occupied(0));
-        let Some(slot) = next else { return 0 };
-        if slot != from {
+        let Some(index) = next else { return 0 };
+        if index != from {
             self.sweeping = Sweeping {
-                slot,
+                index,
                 progress: Progress::default(),
             };
         }
-        let Some(bucket) = self.buckets.occupied_mut(slot) else {
+        let Some(bucket) = self.buckets.occupied_mut(index) else {
             return 0;
         };
         let progress = &mut self.sweeping.progress;
@@ -151,14 +153,14 @@ impl HashedWheel {
             looked,
             removed,
             finished,
-        } = bucket.sweep(progress, limit, judge);
+        } = bucket.sweep(progress, limit, liveness);
         self.len -= removed;
         if finished {
             if bucket.finish_sweep(progress) {
                 let earliest = bucket.earliest_due();
-                self.settle(slot, earliest);
+                self.refresh_minimum(index, earliest);
             }
-            self.sweeping.slot += 1;
+            self.sweeping.index += 1;
         }
         looked
     }
@@ -178,40 +180,40 @@ impl Wheel for HashedWheel {
     #[inline]
     fn insert(&mut self, entry: Entry) {
         debug_assert!(entry.due() < Tick::NEVER);
-        let (coming, slots) = (self.now.next(), self.slots);
+        let (coming, bucket_count) = (self.now.next(), self.bucket_count);
         let boundary = entry.due().max(coming);
-        let slot = slots.of(boundary);
-        let bucket = self.buckets.open(slot);
+        let index = bucket_count.of(boundary);
+        let bucket = self.buckets.occupy(index);
         // What shares a bucket differs by whole rounds, so fewer rounds is earlier.
-        let rounds = remaining_rounds(boundary, coming, slots);
-        if bucket.is_empty() || rounds < remaining_rounds(bucket.boundary, coming, slots) {
+        let rounds = remaining_rounds(boundary, coming, bucket_count);
+        if bucket.is_empty() || rounds < remaining_rounds(bucket.boundary, coming, bucket_count) {
             bucket.boundary = boundary;
-            self.earliest.lower(slot / Row::GROUP, boundary);
+            self.earliest.lower(index / BucketArray::GROUP, boundary);
         }
         bucket.push(entry);
         self.len += 1;
     }
 
     #[inline]
-    fn next_work(&self) -> Option<Tick> {
+    fn next_expiration(&self) -> Option<Tick> {
         self.earliest.first()
     }
 
-    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, _: &mut impl Judge) {
+    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, _: &mut impl Liveness) {
         debug_assert!(self.now < to);
-        debug_assert!(self.next_work().is_none_or(|work| to <= work));
+        debug_assert!(self.next_expiration().is_none_or(|work| to <= work));
         self.now = to;
-        if self.next_work() == Some(to) {
+        if self.next_expiration() == Some(to) {
             self.expire(due);
         }
     }
 
-    fn sweep(&mut self, limit: usize, judge: &mut impl Judge) -> usize {
+    fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
         // No more than once round.
         let limit = limit.clamp(1, self.len.max(1));
         let mut looked = 0;
         while looked < limit && self.len > 0 {
-            looked += self.sweep_one(limit - looked, judge);
+            looked += self.sweep_one(limit - looked, liveness);
         }
         looked
     }
@@ -222,73 +224,6 @@ impl Wheel for HashedWheel {
 
     fn bytes(&self) -> usize {
         self.buckets.bytes() + self.earliest.bytes()
-    }
-}
-
-/// The earliest of many ticks: a tree with 64 children a node, each node the least of them.
-///
-/// Lowering a tick touches one node, as a rule, and never more than four; raising one looks at the
-/// 64 siblings on each of at most four levels. The answer is the root.
-#[derive(Debug)]
-struct Earliest {
-    /// The leaves first, the root (one node) last.
-    levels: Vec<Vec<Tick>>,
-}
-
-impl Earliest {
-    const CHILDREN: usize = 64;
-    /// Later than any boundary: `Tick::NEVER` itself could be the boundary after the last.
-    const NOTHING: Tick = Tick(u64::MAX);
-
-    fn new(leaves: usize) -> Earliest {
-        let mut levels = vec![vec![Self::NOTHING; leaves]];
-        let mut nodes = leaves;
-        while nodes > 1 {
-            nodes = nodes.div_ceil(Self::CHILDREN);
-            levels.push(vec![Self::NOTHING; nodes]);
-        }
-        Earliest { levels }
-    }
-
-    #[inline]
-    fn first(&self) -> Option<Tick> {
-        let root = self.levels.last()?.first()?;
-        (*root != Self::NOTHING).then_some(*root)
-    }
-
-    /// The tick at `leaf` is now `tick` if that is earlier.
-    fn lower(&mut self, leaf: usize, tick: Tick) {
-        let mut node = leaf;
-        for level in &mut self.levels {
-            if level[node] <= tick {
-                return;
-            }
-            level[node] = tick;
-            node /= Self::CHILDREN;
-        }
-    }
-
-    /// The tick at `leaf` is now `tick`, be it earlier or later than before. No leaf is earlier
-    /// than `coming`.
-    fn set(&mut self, leaf: usize, tick: Option<Tick>, coming: Tick) {
-        let mut node = leaf;
-        let mut least = tick.unwrap_or(Self::NOTHING);
-        for level in &mut self.levels {
-            level[node] = least;
-            if least > coming {
-                let first = node - node % Self::CHILDREN;
-                let siblings = level[first..].iter().take(Self::CHILDREN);
-                least = siblings.fold(least, |least, &tick| least.min(tick));
-            }
-            node /= Self::CHILDREN;
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.levels
-            .iter()
-            .map(|level| level.capacity() * size_of::<Tick>())
-            .sum()
     }
 }
 
@@ -304,8 +239,8 @@ impl HashedWheel {
         self.buckets.check();
         let coming = self.now.next();
         let mut len = 0;
-        for (slot, bucket) in self.buckets.all_occupied() {
-            let swept = self.sweeping.slot == slot;
+        for (index, bucket) in self.buckets.all_occupied() {
+            let swept = self.sweeping.index == index;
             let progress = if swept {
                 self.sweeping.progress
             } else {
@@ -317,7 +252,7 @@ impl HashedWheel {
             assert!(
                 boundaries
                     .clone()
-                    .all(|boundary| slot == self.slots.of(boundary))
+                    .all(|boundary| index == self.bucket_count.of(boundary))
             );
             let earliest = boundaries.min().expect("a bucket with nothing but a gap");
             let exact = bucket.boundary == earliest;
@@ -328,18 +263,12 @@ impl HashedWheel {
     }
 
     fn check_earliest(&self) {
-        let mut expected = vec![Earliest::NOTHING; self.earliest.levels[0].len()];
-        for (slot, bucket) in self.buckets.all_occupied() {
-            let leaf = &mut expected[slot / Row::GROUP];
+        let mut expected = vec![MinTree::NOTHING; self.earliest.leaves()];
+        for (index, bucket) in self.buckets.all_occupied() {
+            let leaf = &mut expected[index / BucketArray::GROUP];
             *leaf = bucket.boundary.min(*leaf);
         }
-        for level in &self.earliest.levels {
-            assert_eq!(*level, expected);
-            let parents = level.chunks(Earliest::CHILDREN);
-            expected = parents
-                .map(|children| *children.iter().min().unwrap())
-                .collect();
-        }
+        self.earliest.check(expected);
     }
 }
 

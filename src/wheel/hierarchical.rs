@@ -7,7 +7,7 @@
 //! filed again, further down: the cascade. It cannot wait longer, for the first of them may be due
 //! at that very boundary; and it need not be earlier.
 //!
-//! With `wheel_size` 20 levels span 20, 400, 8 000, … ticks. Filed at 0, an entry due at 450 goes
+//! With `wheel_size` 20 levels span 20, 400, 8 000, … ticks. InsertOutcome at 0, an entry due at 450 goes
 //!
 //! | at  | to                                             | because            |
 //! |-----|------------------------------------------------|--------------------|
@@ -28,8 +28,8 @@
 //! queue may be such leftovers, it is cleared of them.
 
 use super::bucket::{Progress, Step};
-use super::row::Row;
-use super::{Judge, LOOKAHEAD, Wheel};
+use super::bucket_array::BucketArray;
+use super::{LOOKAHEAD, Liveness, Wheel};
 use crate::entry::Entry;
 use crate::metrics::WheelCounters;
 use crate::time::Tick;
@@ -67,7 +67,7 @@ struct Level {
     span: u64,
     /// `now`, rounded down to a whole `tick`.
     clock: Tick,
-    buckets: Row,
+    buckets: BucketArray,
 }
 
 /// A bucket in the queue. The greatest comes first: the earliest start and, among those, the
@@ -100,7 +100,7 @@ impl Level {
             tick,
             span,
             clock: Tick::ZERO,
-            buckets: Row::new(wheel_size),
+            buckets: BucketArray::new(wheel_size),
         };
         level.clock = level.round_down(now);
         level
@@ -151,7 +151,7 @@ impl HierarchicalWheel {
         let number = boundary.0 / level.tick;
         let bucket = level
             .buckets
-            .open((number % self.wheel_size as u64) as usize);
+            .occupy((number % self.wheel_size as u64) as usize);
         if bucket.is_empty() {
             bucket.boundary = Tick(number * level.tick);
             self.queue.push(Queued {
@@ -207,9 +207,9 @@ impl HierarchicalWheel {
     }
 
     /// Hands out the bucket at `place`, or cascades it.
-    fn expire(&mut self, place: Place, due: &mut Vec<Entry>, judge: &mut impl Judge) {
-        let row = &mut self.levels[place.level].buckets;
-        let Some(bucket) = row.occupied_mut(place.bucket) else {
+    fn expire(&mut self, place: Place, due: &mut Vec<Entry>, liveness: &mut impl Liveness) {
+        let array = &mut self.levels[place.level].buckets;
+        let Some(bucket) = array.occupied_mut(place.bucket) else {
             return;
         };
         let mut elsewhere = Progress::default();
@@ -222,28 +222,28 @@ impl HierarchicalWheel {
         if place.level == 0 {
             let before = due.len();
             bucket.take_all(progress, due);
-            row.close(place.bucket);
-            row.expect(due.len() - before);
+            array.vacate(place.bucket);
+            array.set_capacity_hint(due.len() - before);
             self.len -= due.len() - before;
         } else {
             let mut entries = Vec::new();
             bucket.take_all(progress, &mut entries);
-            row.close(place.bucket);
-            row.expect(entries.len());
-            self.cascade(&entries, due, judge);
+            array.vacate(place.bucket);
+            array.set_capacity_hint(entries.len());
+            self.cascade(&entries, due, liveness);
         }
     }
 
     /// Files the entries of a bucket anew. The dead ones would only be moved again.
-    fn cascade(&mut self, entries: &[Entry], due: &mut Vec<Entry>, judge: &mut impl Judge) {
+    fn cascade(&mut self, entries: &[Entry], due: &mut Vec<Entry>, liveness: &mut impl Liveness) {
         for (index, &entry) in entries.iter().enumerate() {
             if let Some(&ahead) = entries.get(index + LOOKAHEAD) {
-                judge.prefetch(ahead);
+                liveness.prefetch(ahead);
             }
             if entry.due() <= self.now {
                 due.push(entry);
                 self.len -= 1;
-            } else if judge.is_dead(entry) {
+            } else if liveness.is_dead(entry) {
                 self.len -= 1;
             } else {
                 self.file(entry, entry.due());
@@ -297,7 +297,7 @@ impl HierarchicalWheel {
     }
 
     /// One step of the sweep, within one bucket.
-    fn sweep_one(&mut self, limit: usize, judge: &mut impl Judge) -> usize {
+    fn sweep_one(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
         let from = self.sweeping.place;
         let next = self
             .next_occupied(from)
@@ -309,8 +309,8 @@ impl HierarchicalWheel {
                 progress: Progress::default(),
             };
         }
-        let row = &mut self.levels[place.level].buckets;
-        let Some(bucket) = row.occupied_mut(place.bucket) else {
+        let array = &mut self.levels[place.level].buckets;
+        let Some(bucket) = array.occupied_mut(place.bucket) else {
             return 0;
         };
         let progress = &mut self.sweeping.progress;
@@ -318,12 +318,12 @@ impl HierarchicalWheel {
             looked,
             removed,
             finished,
-        } = bucket.sweep(progress, limit, judge);
+        } = bucket.sweep(progress, limit, liveness);
         self.len -= removed;
         if finished {
             bucket.finish_sweep(progress);
             if bucket.is_empty() {
-                row.close(place.bucket);
+                array.vacate(place.bucket);
                 self.emptied += 1;
             }
             self.sweeping.place.bucket += 1;
@@ -351,27 +351,27 @@ impl Wheel for HierarchicalWheel {
     }
 
     #[inline]
-    fn next_work(&self) -> Option<Tick> {
+    fn next_expiration(&self) -> Option<Tick> {
         self.queue.peek().map(|head| head.start.0)
     }
 
-    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, judge: &mut impl Judge) {
+    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, liveness: &mut impl Liveness) {
         debug_assert!(self.now < to);
-        debug_assert!(self.next_work().is_none_or(|work| to <= work));
+        debug_assert!(self.next_expiration().is_none_or(|work| to <= work));
         self.now = to;
         self.move_clocks();
         while let Some(place) = self.next_started() {
-            self.expire(place, due, judge);
+            self.expire(place, due, liveness);
         }
         self.tidy_queue();
     }
 
-    fn sweep(&mut self, limit: usize, judge: &mut impl Judge) -> usize {
+    fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
         // No more than once round.
         let limit = limit.clamp(1, self.len.max(1));
         let mut looked = 0;
         while looked < limit && self.len > 0 {
-            looked += self.sweep_one(limit - looked, judge);
+            looked += self.sweep_one(limit - looked, liveness);
         }
         self.tidy_queue();
         looked

@@ -10,16 +10,17 @@ use crate::metrics::WheelCounters;
 use crate::time::Tick;
 
 mod bucket;
+mod bucket_array;
 pub(crate) mod hashed;
 pub(crate) mod hierarchical;
+mod min_tree;
 #[cfg(test)]
 mod model;
-mod row;
 #[cfg(test)]
 mod tests;
 
 /// What a wheel asks about its entries when it goes through many of them.
-pub(crate) trait Judge {
+pub(crate) trait Liveness {
     /// Says that this entry will be asked about soon.
     fn prefetch(&self, _entry: Entry) {}
 
@@ -30,9 +31,9 @@ pub(crate) trait Judge {
 /// How many entries ahead a wheel says what it will ask about.
 const LOOKAHEAD: usize = 8;
 
-/// Any condition will do as a judge.
+/// Any condition will do as a liveness.
 #[cfg(test)]
-impl<F: FnMut(Entry) -> bool> Judge for F {
+impl<F: FnMut(Entry) -> bool> Liveness for F {
     fn is_dead(&mut self, entry: Entry) -> bool {
         self(entry)
     }
@@ -58,19 +59,19 @@ pub(crate) trait Wheel: Send {
     /// A boundary after `now` that must not be jumped over, because an entry is due at it (or a
     /// bucket has to be cascaded); the earliest such. `None` when nothing is filed. While a sweep
     /// stands in the midst of a bucket, it may still be that of an entry the sweep has removed.
-    fn next_work(&self) -> Option<Tick>;
+    fn next_expiration(&self) -> Option<Tick>;
 
     /// Processes boundary `to`, appending what is due to `due`, in the order of filing where the
-    /// wheel keeps it. The caller keeps to `now < to` and `to ≤ next_work()`: boundaries in between
+    /// wheel keeps it. The caller keeps to `now < to` and `to ≤ next_expiration()`: boundaries in between
     /// have no work and count as processed. An empty `due` may be exchanged for another buffer, so
-    /// its capacity is not kept. What is moved within the wheel is dropped if `judge` says it is dead.
-    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, judge: &mut impl Judge);
+    /// its capacity is not kept. What is moved within the wheel is dropped if `liveness` says it is dead.
+    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, liveness: &mut impl Liveness);
 
     /// Looks at up to about `limit` entries, going on where the last call ended and starting over
     /// behind the last bucket, and removes the dead ones, keeping the order of the others. Gives
     /// memory back that the removal left unused. Returns how many were looked at: 0 only if the
     /// wheel is empty.
-    fn sweep(&mut self, limit: usize, judge: &mut impl Judge) -> usize;
+    fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize;
 
     /// What was done so far.
     fn counters(&self) -> WheelCounters;

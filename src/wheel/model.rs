@@ -27,7 +27,7 @@ pub(super) trait Checked: Wheel + Sized {
     /// Panics if an invariant does not hold.
     fn check(&self);
 
-    /// Whether `next_work` has to be the boundary of the earliest entry right now, or may be
+    /// Whether `next_expiration` has to be the boundary of the earliest entry right now, or may be
     /// before it.
     fn names_the_earliest(&self) -> bool;
 }
@@ -154,7 +154,7 @@ impl<W: Checked> Pair<W> {
 
     /// Goes to the next boundary with work, if there is one.
     pub(super) fn work(&mut self) -> Option<u64> {
-        let to = self.wheel.next_work()?.0;
+        let to = self.wheel.next_expiration()?.0;
         self.advance(to);
         Some(to)
     }
@@ -162,7 +162,10 @@ impl<W: Checked> Pair<W> {
     /// Goes on until boundary `to` is processed, over all boundaries with work before it.
     pub(super) fn run_to(&mut self, to: u64) {
         while self.wheel.now().0 < to {
-            let work = self.wheel.next_work().map_or(to, |work| work.0.min(to));
+            let work = self
+                .wheel
+                .next_expiration()
+                .map_or(to, |work| work.0.min(to));
             self.advance(work);
         }
     }
@@ -210,7 +213,7 @@ impl<W: Checked> Pair<W> {
     fn check(&self) {
         self.wheel.check();
         assert_eq!(self.wheel.len(), self.model.entries().count());
-        let (work, earliest) = (self.wheel.next_work(), self.model.earliest());
+        let (work, earliest) = (self.wheel.next_expiration(), self.model.earliest());
         assert_eq!(work.is_some(), earliest.is_some());
         assert!(work.is_none_or(|work| work > self.wheel.now()));
         assert!(

@@ -3,7 +3,7 @@
 use super::hashed::HashedWheel;
 use super::hierarchical::HierarchicalWheel;
 use super::model::{Checked, LAST, Pair, Rng, Seed, entry};
-use super::{Judge, LOOKAHEAD};
+use super::{LOOKAHEAD, Liveness};
 use crate::entry::Entry;
 use crate::time::Tick;
 use std::cell::RefCell;
@@ -85,7 +85,7 @@ fn random_step<W: Checked>(pair: &mut Pair<W>, rng: &mut Rng, bits: u64) {
 /// To any boundary up to the next with work.
 fn random_jump<W: Checked>(pair: &mut Pair<W>, rng: &mut Rng) {
     let now = pair.wheel.now().0;
-    let limit = pair.wheel.next_work().map_or(LAST, |work| work.0);
+    let limit = pair.wheel.next_expiration().map_or(LAST, |work| work.0);
     if now < limit {
         let distance = 1 + rng.scaled(44).min(limit - now - 1);
         pair.advance(now + distance);
@@ -116,7 +116,7 @@ fn boundaries_without_work_cost_nothing_and_lose_nothing<W: Checked>() {
     for &size in W::SIZES {
         let mut pair = Pair::<W>::new(size);
         pair.insert(300);
-        let work = pair.wheel.next_work().unwrap().0;
+        let work = pair.wheel.next_expiration().unwrap().0;
         let before = pair.wheel.counters();
         for boundary in 1..work {
             assert!(pair.advance(boundary).is_empty());
@@ -138,7 +138,7 @@ fn the_last_tick_of_all_is_reached<W: Checked>() {
         // Nothing can come after it, but late entries must not confuse the wheel.
         pair.insert(LAST);
         pair.insert(3);
-        assert_eq!(pair.wheel.next_work().unwrap().0, LAST + 1);
+        assert_eq!(pair.wheel.next_expiration().unwrap().0, LAST + 1);
     }
 }
 
@@ -217,7 +217,7 @@ fn a_wheel_swept_empty_has_no_work<W: Checked>() {
             pair.kill(slot);
         }
         pair.sweep_round(2);
-        assert_eq!(pair.wheel.next_work(), None);
+        assert_eq!(pair.wheel.next_expiration(), None);
         pair.advance(1 << 40);
         pair.insert((1 << 40) + 1);
         assert_eq!(pair.work(), Some((1 << 40) + 1));
@@ -281,7 +281,7 @@ struct Listener {
     surprises: usize,
 }
 
-impl Judge for Listener {
+impl Liveness for Listener {
     fn prefetch(&self, entry: Entry) {
         self.told.borrow_mut().insert(entry.slot());
     }
@@ -308,7 +308,7 @@ fn a_judge_is_told_ahead_what_it_will_be_asked_about<W: Checked>() {
 
     // To the first cascade, if there are any.
     let mut cascade = Listener::default();
-    let work = wheel.next_work().unwrap();
+    let work = wheel.next_expiration().unwrap();
     let mut due = Vec::new();
     wheel.advance(work, &mut due, &mut cascade);
     if due.is_empty() {
@@ -318,7 +318,7 @@ fn a_judge_is_told_ahead_what_it_will_be_asked_about<W: Checked>() {
 
 fn run_out<W: Checked>(wheel: &mut W) {
     let mut due = Vec::new();
-    while let Some(work) = wheel.next_work() {
+    while let Some(work) = wheel.next_expiration() {
         due.clear();
         wheel.advance(work, &mut due, &mut |_| false);
     }
@@ -331,7 +331,7 @@ fn nothing_is_handed_out_into_a_full_buffer_but_behind_it<W: Checked>() {
         wheel.insert(entry);
     }
     let mut due = Vec::new();
-    while let Some(work) = wheel.next_work() {
+    while let Some(work) = wheel.next_expiration() {
         wheel.advance(work, &mut due, &mut |_| false);
     }
     assert_eq!(due, [first, second, third]);

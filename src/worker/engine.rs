@@ -10,24 +10,24 @@
 //! queue to the wheel, at most `max_transfers` of them, and then fires what is due.
 //!
 //! A worker on a real clock also moves entries *before* a boundary comes, because it has to know what is
-//! due before it can sleep. Those are charged to the coming boundary ([`Engine::room`]). After a sleep,
+//! due before it can sleep. Those are charged to the coming boundary ([`Engine::transfer_budget`]). After a sleep,
 //! the boundaries that have passed meanwhile count as processed, but for as many as are needed to take
 //! in what has been waiting: those are caught up with like any that were missed.
 
 use super::execute::{self, Executor};
-use crate::catch_panic::contain;
+use crate::catch_panic::catch_panic;
 use crate::entry::Entry;
-use crate::queue::{Filed, Filer, Reader, Surroundings};
+use crate::queue::{EntrySink, InsertOutcome, Reader};
 use crate::shared::Shared;
-use crate::slots::{Kind, Met};
+use crate::slots::{ClaimResult, Kind};
 use crate::time::Tick;
-use crate::wheel::{Judge, Wheel};
+use crate::wheel::{Liveness, Wheel};
 use std::cell::Cell;
 use std::mem;
 use std::sync::Arc;
 
 /// Dead entries that may lie in the wheel however few live ones there are.
-const RUBBISH: usize = 4096;
+const MAX_DEAD: usize = 4096;
 /// Entries that one step of a sweep looks at, at least.
 const SWEEP_STEP: usize = 4096;
 /// How far ahead slots are fetched into the cache when firing.
@@ -78,7 +78,7 @@ pub(crate) struct Engine<W> {
     /// Entries that may be moved to the wheel at one boundary.
     max_transfers: usize,
     /// Entries that may still be moved to the wheel before the next boundary.
-    room: usize,
+    transfer_budget: usize,
     /// What is due at the boundary being visited; kept for its memory.
     due: Vec<Entry>,
     executor: Option<Executor>,
@@ -97,7 +97,7 @@ impl<W: Wheel> Engine<W> {
             wheel,
             reader: Reader::new(),
             max_transfers,
-            room: max_transfers,
+            transfer_budget: max_transfers,
             due: Vec::new(),
             executor,
             transferred: 0,
@@ -110,14 +110,16 @@ impl<W: Wheel> Engine<W> {
     }
 
     /// Moves entries from the queue to the wheel, as many as the coming boundary allows.
-    fn transfer(&mut self, shared: &Shared) {
-        let mut filer = ToWheel {
+    fn move_entries(&mut self, shared: &Shared) {
+        let mut sink = WheelSink {
             shared,
             wheel: &mut self.wheel,
         };
-        let moved = self.reader.transfer(shared.queue(), self.room, &mut filer);
+        let moved = self
+            .reader
+            .transfer(shared.queue(), self.transfer_budget, &mut sink);
         self.transferred += moved as u64;
-        self.room -= moved;
+        self.transfer_budget -= moved;
     }
 
     /// Fires what is due at `boundary`, until the timer is stopped.
@@ -125,25 +127,25 @@ impl<W: Wheel> Engine<W> {
         let mut now = shared.now();
         for (place, &entry) in due.iter().enumerate() {
             if let Some(ahead) = due.get(place + LOOKAHEAD) {
-                shared.prefetch(*ahead);
+                shared.slot(ahead.slot()).prefetch();
             }
             if shared.is_shutdown() {
                 // The scan of the slots finds the rest.
                 return;
             }
             match shared.slot(entry.slot()).claim(entry, boundary) {
-                Met::Dead | Met::Later(Tick::NEVER) => {}
-                Met::Later(tick) => self.wheel.insert(entry.at(tick)),
-                Met::Due(running, task) => {
+                ClaimResult::Dead | ClaimResult::Later(Tick::NEVER) => {}
+                ClaimResult::Later(tick) => self.wheel.insert(entry.at(tick)),
+                ClaimResult::Due(running, task) => {
                     note_lateness(shared, entry, now);
                     let kind = task.kind();
                     match &self.executor {
                         Some(executor) if kind != Kind::Future => {
-                            execute::hand_over(shared, executor, running, task);
+                            execute::dispatch(shared, executor, running, task);
                             now = shared.now();
                         }
                         _ => {
-                            let (again, after) = execute::run_here(shared, running, task, now);
+                            let (again, after) = execute::run_inline(shared, running, task, now);
                             now = after;
                             if let Some(again) = again {
                                 self.wheel.insert(again);
@@ -158,9 +160,9 @@ impl<W: Wheel> Engine<W> {
 
 impl<W: Wheel> Engine<W> {
     /// The next boundary that has work, if nothing else is scheduled.
-    pub(super) fn next_boundary(&self, shared: &Shared) -> Option<Tick> {
+    pub(super) fn next_tick(&self, shared: &Shared) -> Option<Tick> {
         if self.reader.is_empty(shared.queue()) {
-            self.wheel.next_work()
+            self.wheel.next_expiration()
         } else {
             Some(self.wheel.now().next())
         }
@@ -168,10 +170,10 @@ impl<W: Wheel> Engine<W> {
 
     /// Until when a worker may sleep that has looked at the queue: the first boundary the wheel has work
     /// at, but not beyond the next one if there is more in the queue than it could take.
-    pub(super) fn plan(&self) -> Tick {
+    pub(super) fn next_wakeup(&self) -> Tick {
         // Without room left, some lane may not have been looked at.
-        if self.room > 0 && self.reader.is_drained() {
-            self.wheel.next_work().unwrap_or(Tick::NEVER)
+        if self.transfer_budget > 0 && self.reader.is_drained() {
+            self.wheel.next_expiration().unwrap_or(Tick::NEVER)
         } else {
             self.wheel.now().next()
         }
@@ -179,43 +181,43 @@ impl<W: Wheel> Engine<W> {
 
     /// The last look before a worker goes to sleep until `plan`, which it has announced: moves what has
     /// come up to now, and tells whether that has changed the plan.
-    pub(super) fn has_news(&mut self, shared: &Shared, plan: Tick) -> bool {
+    pub(super) fn transfer_and_recheck(&mut self, shared: &Shared, wakeup: Tick) -> bool {
         // Nothing that has come meanwhile can be due before the next boundary.
-        if plan == self.wheel.now().next() {
+        if wakeup == self.wheel.now().next() {
             return false;
         }
-        self.transfer(shared);
-        self.tell(shared);
-        self.plan() < plan
+        self.move_entries(shared);
+        self.publish_counters(shared);
+        self.next_wakeup() < wakeup
     }
 
     /// Whether a worker asleep until `plan` would do something about a crowded lane if it were woken.
-    pub(super) fn has_room(&self, plan: Tick) -> bool {
+    pub(super) fn can_transfer_before(&self, wakeup: Tick) -> bool {
         // If the plan goes beyond the next boundary, that may have passed by then.
-        self.room > 0 || plan > self.wheel.now().next()
+        self.transfer_budget > 0 || wakeup > self.wheel.now().next()
     }
 
     /// Moves what the queue holds, charged to the coming boundary.
-    pub(super) fn collect(&mut self, shared: &Shared) {
-        self.transfer(shared);
-        self.tell(shared);
+    pub(super) fn transfer(&mut self, shared: &Shared) {
+        self.move_entries(shared);
+        self.publish_counters(shared);
     }
 
     /// After a sleep during which nothing was due up to `idle`.
-    pub(super) fn resume(&mut self, shared: &Shared, idle: Tick) {
+    pub(super) fn account_for_sleep(&mut self, shared: &Shared, idle: Tick) {
         let needed = (shared.queue().len() / self.max_transfers) as u64;
         let waited = shared.queue().waiting_since().map_or(0, |since| {
             let since = since.saturating_sub(shared.started_at());
             idle.0.saturating_sub(shared.scale().passed(since).0)
         });
-        self.pass(shared, Tick(idle.0 - needed.min(waited)));
+        self.skip_idle_ticks(shared, Tick(idle.0 - needed.min(waited)));
     }
 
     /// Counts the boundaries up to `passed` as processed, as far as they have no work.
-    pub(super) fn pass(&mut self, shared: &Shared, passed: Tick) {
+    pub(super) fn skip_idle_ticks(&mut self, shared: &Shared, passed: Tick) {
         let idle = self
             .wheel
-            .next_work()
+            .next_expiration()
             .map_or(passed, |work| passed.min(work.previous()));
         if idle > self.wheel.now() {
             self.wheel.advance(idle, &mut self.due, &mut Slots(shared));
@@ -223,36 +225,36 @@ impl<W: Wheel> Engine<W> {
                 self.due.is_empty(),
                 "a boundary without work had something due"
             );
-            self.room = self.max_transfers;
+            self.transfer_budget = self.max_transfers;
         }
     }
 
-    /// Processes `boundary`, which is the one that [`Engine::next_boundary`] named.
-    pub(super) fn visit(&mut self, shared: &Arc<Shared>, boundary: Tick) {
+    /// Processes `boundary`, which is the one that [`Engine::next_tick`] named.
+    pub(super) fn process_tick(&mut self, shared: &Arc<Shared>, boundary: Tick) {
         // What the queue holds may be due at any boundary after the wheel's: if others lie between,
         // the queue was empty when this one was chosen, and what has come since can wait for the next.
         if boundary == self.wheel.now().next() {
-            self.transfer(shared);
+            self.move_entries(shared);
         }
         let mut due = mem::take(&mut self.due);
         self.wheel.advance(boundary, &mut due, &mut Slots(shared));
-        self.room = self.max_transfers;
+        self.transfer_budget = self.max_transfers;
         // From its first task on, a boundary counts as processed.
         shared.set_processed(boundary);
-        self.tell(shared);
+        self.publish_counters(shared);
         self.fire(shared, boundary, &due);
         due.clear();
         due.shrink_to(KEPT_DUE);
         self.due = due;
         // Periodic tasks were filed again.
-        self.tell(shared);
+        self.publish_counters(shared);
     }
 
     /// If rubbish exceeds its bound, removes some of it: whether there was reason to.
     pub(super) fn sweep(&mut self, shared: &Shared) -> bool {
         let filed = self.wheel.len();
         // Every live timeout has at most one live entry. The rest is dead.
-        if filed <= RUBBISH || filed as u64 <= 2 * shared.pending() + RUBBISH as u64 {
+        if filed <= MAX_DEAD || filed as u64 <= 2 * shared.pending() + MAX_DEAD as u64 {
             self.round.end();
             return false;
         }
@@ -270,23 +272,23 @@ impl<W: Wheel> Engine<W> {
         let removed = filed - self.wheel.len();
         self.swept += removed as u64;
         self.round.step(looked, removed, self.transferred);
-        self.tell(shared);
+        self.publish_counters(shared);
         true
     }
 
     /// Makes the counters public.
-    pub(super) fn tell(&self, shared: &Shared) {
-        let tally = &shared.metrics().worker_tally;
-        tally.tell_wheel(self.wheel.counters());
-        tally.transferred.set(self.transferred);
-        tally.swept.set(self.swept);
-        tally.taken.set(self.reader.len() as u64);
-        tally.filed.set(self.wheel.len() as u64);
+    pub(super) fn publish_counters(&self, shared: &Shared) {
+        let counters = &shared.metrics().worker;
+        counters.publish_wheel(self.wheel.counters());
+        counters.transferred.set(self.transferred);
+        counters.swept.set(self.swept);
+        counters.taken.set(self.reader.len() as u64);
+        counters.filed.set(self.wheel.len() as u64);
         // Counting them takes a walk through the buckets, so only when there is much to be told.
         let len = self.wheel.len();
         if len.abs_diff(self.weighed.get()) > len / 4 + 1000 {
             self.weighed.set(len);
-            tally.wheel_bytes.set(self.wheel.bytes() as u64);
+            counters.wheel_bytes.set(self.wheel.bytes() as u64);
         }
     }
 }
@@ -294,7 +296,7 @@ impl<W: Wheel> Engine<W> {
 impl<W> Drop for Engine<W> {
     fn drop(&mut self) {
         let executor = self.executor.take();
-        contain("the drop of the executor", || drop(executor));
+        catch_panic("the drop of the executor", || drop(executor));
     }
 }
 
@@ -311,38 +313,38 @@ fn note_lateness(shared: &Shared, entry: Entry, now: u64) {
 /// The slots know which entries are dead.
 struct Slots<'a>(&'a Shared);
 
-impl Judge for Slots<'_> {
+impl Liveness for Slots<'_> {
     #[inline]
     fn prefetch(&self, entry: Entry) {
-        self.0.prefetch(entry);
+        self.0.slot(entry.slot()).prefetch();
     }
 
     #[inline]
     fn is_dead(&mut self, entry: Entry) -> bool {
-        Surroundings::is_dead(self.0, entry)
+        self.0.slot(entry.slot()).is_dead(entry)
     }
 }
 
 /// Files entries in a wheel, unless they are dead.
-struct ToWheel<'a, W> {
+struct WheelSink<'a, W> {
     shared: &'a Shared,
     wheel: &'a mut W,
 }
 
-impl<W: Wheel> Filer for ToWheel<'_, W> {
+impl<W: Wheel> EntrySink for WheelSink<'_, W> {
     #[inline]
     fn prefetch(&self, entry: Entry) {
-        self.shared.prefetch(entry);
+        self.shared.slot(entry.slot()).prefetch();
     }
 
     #[inline]
-    fn file(&mut self, entry: Entry) -> Filed {
-        match self.shared.slot(entry.slot()).standing(entry) {
+    fn file(&mut self, entry: Entry) -> InsertOutcome {
+        match self.shared.slot(entry.slot()).live_due(entry) {
             // A timeout that was moved out of time has no entry.
-            None | Some(Tick::NEVER) => Filed::Dropped,
+            None | Some(Tick::NEVER) => InsertOutcome::Dropped,
             Some(due) => {
                 self.wheel.insert(entry.at(due));
-                Filed::InWheel
+                InsertOutcome::InWheel
             }
         }
     }

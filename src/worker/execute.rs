@@ -1,9 +1,9 @@
 //! Running a task that has been claimed: here, or through an executor; once, or again.
 
-use crate::catch_panic::{contain, log_contained};
+use crate::catch_panic::{catch_panic, log_catching};
 use crate::entry::Entry;
 use crate::shared::{Activity, Job, Shared, Timeout, When};
-use crate::slots::{Kind, Left, Running, StoredTask};
+use crate::slots::{Kind, ReleaseResult, Running, StoredTask};
 use crate::time::{Period, Tick, nanos, next_at_fixed_rate};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(crate) type Executor = Box<dyn Fn(Job) + Send + Sync>;
 /// Runs a task on the timer thread, which it is on since `begun`. Returns the entry to be filed if
 /// it comes again, and the time.
 #[inline]
-pub(crate) fn run_here(
+pub(crate) fn run_inline(
     shared: &Arc<Shared>,
     running: Running,
     task: StoredTask<Timeout>,
@@ -23,7 +23,7 @@ pub(crate) fn run_here(
         let task = run_periodic(shared, &running, task);
         let ended = shared.now();
         note_duration(shared, begun, ended);
-        return (come_again(shared, running, task, |_| ()), ended);
+        return (rearm_periodic(shared, running, task, |_| ()), ended);
     }
     count_expired(shared);
     run_once(shared, running, task);
@@ -33,7 +33,7 @@ pub(crate) fn run_here(
 }
 
 /// Gives a task to the executor.
-pub(crate) fn hand_over(
+pub(crate) fn dispatch(
     shared: &Arc<Shared>,
     executor: &Executor,
     running: Running,
@@ -42,13 +42,13 @@ pub(crate) fn hand_over(
     if task.kind() == Kind::Once {
         count_expired(shared);
     }
-    let mut claimed = Claimed {
+    let mut claimed = DispatchedJob {
         shared: Arc::clone(shared),
         content: Some((running, task)),
     };
     let job: Job = Box::new(move || claimed.run());
-    if contain("the executor", || executor(job)) {
-        shared.metrics().tally.panicked.add(1);
+    if catch_panic("the executor", || executor(job)) {
+        shared.metrics().shared.panicked.add(1);
     }
 }
 
@@ -57,14 +57,14 @@ pub(crate) fn hand_over(
 #[inline]
 fn count_expired(shared: &Shared) {
     shared.count(|counters| counters.expired.add(1));
-    shared.release_one();
+    shared.release_pending();
 }
 
 #[inline]
 fn run_once(shared: &Arc<Shared>, running: Running, task: StoredTask<Timeout>) {
     let timeout = Timeout::of_runner(shared, running.slot());
-    if contain("a task", || task.run(&timeout)) {
-        shared.metrics().tally.panicked.add(1);
+    if catch_panic("a task", || task.run(&timeout)) {
+        shared.metrics().shared.panicked.add(1);
     }
     end(shared, running);
 }
@@ -74,10 +74,10 @@ fn run_periodic(
     running: &Running,
     mut task: StoredTask<Timeout>,
 ) -> StoredTask<Timeout> {
-    shared.metrics().tally.periodic_runs.add(1);
+    shared.metrics().shared.periodic_runs.add(1);
     let timeout = Timeout::of_runner(shared, running.slot());
-    if contain("a periodic task", || task.run_again(&timeout)) {
-        shared.metrics().tally.panicked.add(1);
+    if catch_panic("a periodic task", || task.run_again(&timeout)) {
+        shared.metrics().shared.panicked.add(1);
     }
     task
 }
@@ -86,7 +86,7 @@ fn run_periodic(
 #[inline]
 fn end(shared: &Arc<Shared>, running: Running) {
     let number = running.slot();
-    if shared.slot(number).finish(running) == Left::Abandoned {
+    if shared.slot(number).finish_run(running) == ReleaseResult::Abandoned {
         shared.free_after_run(number);
     }
 }
@@ -94,7 +94,7 @@ fn end(shared: &Arc<Shared>, running: Running) {
 /// Puts a periodic task back for its next run, or drops it if it was cancelled or stopped during
 /// this one. `announce` is told the entry while the slot is still the runner's; what is returned is the
 /// entry once it is armed.
-fn come_again(
+fn rearm_periodic(
     shared: &Arc<Shared>,
     running: Running,
     task: StoredTask<Timeout>,
@@ -133,27 +133,27 @@ fn next_run(shared: &Shared, last: u64, period: Period) -> (Tick, u64) {
 }
 
 fn drop_task(shared: &Shared, task: StoredTask<Timeout>) {
-    if contain("the drop of a task", || drop(task)) {
-        shared.metrics().tally.panicked.add(1);
+    if catch_panic("the drop of a task", || drop(task)) {
+        shared.metrics().shared.panicked.add(1);
     }
 }
 
 fn note_duration(shared: &Shared, begun: u64, ended: u64) {
     let taken = ended.saturating_sub(begun);
-    shared.metrics().tally.longest_task.raise_to(taken);
+    shared.metrics().shared.longest_task.raise_to(taken);
     if taken > shared.scale().tick() {
-        shared.metrics().tally.slow_tasks.add(1);
+        shared.metrics().shared.slow_tasks.add(1);
     }
 }
 
 /// A task on its way through an executor. However the job ends, the slot is settled.
-struct Claimed {
+struct DispatchedJob {
     shared: Arc<Shared>,
     /// `None` once it has been run.
     content: Option<(Running, StoredTask<Timeout>)>,
 }
 
-impl Claimed {
+impl DispatchedJob {
     fn run(&mut self) {
         let Some((running, task)) = self.content.take() else {
             return;
@@ -165,7 +165,7 @@ impl Claimed {
             let task = run_periodic(shared, &running, task);
             note_duration(shared, begun, shared.now());
             // Pushed while the slot is still this run's: after that it may be cancelled and freed.
-            come_again(shared, running, task, |entry| shared.submit(entry));
+            rearm_periodic(shared, running, task, |entry| shared.enqueue(entry));
         } else {
             run_once(shared, running, task);
             note_duration(shared, begun, shared.now());
@@ -173,14 +173,14 @@ impl Claimed {
     }
 }
 
-impl Drop for Claimed {
+impl Drop for DispatchedJob {
     fn drop(&mut self) {
         let Some((running, task)) = self.content.take() else {
             return;
         };
         let shared = &self.shared;
-        shared.metrics().tally.dropped_jobs.add(1);
-        log_contained(
+        shared.metrics().shared.dropped_jobs.add(1);
+        log_catching(
             log::Level::Error,
             format_args!(
                 "the executor of {} dropped a job without running it",
@@ -188,7 +188,7 @@ impl Drop for Claimed {
             ),
         );
         if task.kind() == Kind::Periodic {
-            come_again(shared, running, task, |entry| shared.submit(entry));
+            rearm_periodic(shared, running, task, |entry| shared.enqueue(entry));
         } else {
             drop_task(shared, task);
             end(shared, running);

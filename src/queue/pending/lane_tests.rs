@@ -1,7 +1,7 @@
 //! One lane and its inlet: what is in the queue, what is dropped from it, and what comes out.
 
-use super::{COMPACT_FROM, CROWD, Filed, Filer, Inlet, LOOKAHEAD, Lane, Pushed, RING};
-use super::{Surroundings, drop_dead};
+use super::{COMPACT_FROM, CROWD, EntrySink, Inlet, InsertOutcome, LOOKAHEAD, Lane, Pushed, RING};
+use super::{Liveness, drop_dead};
 use crate::entry::Entry;
 use crate::time::Tick;
 use std::cell::{Cell, RefCell};
@@ -23,7 +23,7 @@ struct Timer {
     told: RefCell<Vec<Entry>>,
 }
 
-impl Surroundings for Timer {
+impl Liveness for Timer {
     fn now(&self) -> u64 {
         self.now.get()
     }
@@ -185,17 +185,17 @@ struct Wheel {
     told: RefCell<Vec<Entry>>,
 }
 
-impl Filer for Wheel {
+impl EntrySink for Wheel {
     fn prefetch(&self, entry: Entry) {
         self.told.borrow_mut().push(entry);
     }
 
-    fn file(&mut self, entry: Entry) -> Filed {
+    fn file(&mut self, entry: Entry) -> InsertOutcome {
         if entry.slot() % 2 == 1 {
-            return Filed::Dropped;
+            return InsertOutcome::Dropped;
         }
         self.filed.push(entry);
-        Filed::InWheel
+        InsertOutcome::InWheel
     }
 }
 

@@ -8,7 +8,7 @@ struct Slots<F> {
     asked: Cell<usize>,
 }
 
-impl<F: Fn(u32) -> bool> Surroundings for Slots<F> {
+impl<F: Fn(u32) -> bool> Liveness for Slots<F> {
     fn now(&self) -> u64 {
         0
     }

@@ -8,8 +8,8 @@ const FAR: Duration = Duration::from_secs(3600);
 /// Under Miri, which is slow, many seeds do the same.
 const ROUNDS: usize = if cfg!(miri) { 1 } else { 100 };
 
-fn is_parked(timer: u64) -> bool {
-    PARKED.lock().contains_key(&timer)
+fn is_retired(timer: u64) -> bool {
+    RETIRED.lock().contains_key(&timer)
 }
 
 /// A timer with that many timeouts, what tells whether its memory is there, and its number.
@@ -32,7 +32,7 @@ fn memory_goes_with_the_timer_when_no_handle_is_left() {
     let (timer, held, memory, number) = timer_with(100);
     drop(held);
     drop(timer);
-    assert!(!is_parked(number));
+    assert!(!is_retired(number));
     assert_eq!(memory.strong_count(), 0);
 }
 
@@ -43,12 +43,12 @@ fn memory_stays_for_the_last_handle_and_goes_with_it() {
     let last = held.pop().unwrap();
     assert!(held.iter().all(Timeout::is_cancelled));
     drop(held);
-    assert!(is_parked(number));
+    assert!(is_retired(number));
     assert!(last.is_cancelled() && !last.is_expired() && !last.cancel());
     assert_eq!(last.timer().pending_timeouts(), 0);
     // Another thread than the one that armed it: its cache is made and thrown away with it.
     thread::spawn(|| drop(last)).join().unwrap();
-    assert!(!is_parked(number));
+    assert!(!is_retired(number));
     assert_eq!(memory.strong_count(), 0);
 }
 
@@ -71,7 +71,7 @@ fn memory_goes_while_other_threads_let_go_of_their_handles() {
         });
         // Nobody may have come to look for the last one: see the module's head.
         drop(timer_with(0));
-        assert!(!is_parked(number));
+        assert!(!is_retired(number));
         assert_eq!(memory.strong_count(), 0);
     }
 }
@@ -91,7 +91,7 @@ fn memory_goes_while_the_owner_does() {
             drop(timer);
         });
         drop(timer_with(0));
-        assert!(!is_parked(number));
+        assert!(!is_retired(number));
         assert_eq!(memory.strong_count(), 0);
     }
 }
@@ -103,7 +103,7 @@ fn users_and_returned_handles_may_go_in_any_order() {
         let returned = timer.stop().unwrap();
         assert_eq!(returned.len(), 10);
         drop(timer);
-        assert!(is_parked(number));
+        assert!(is_retired(number));
         if users_first {
             drop(held);
             assert!(returned.iter().all(|timeout| timeout.take_task().is_some()));
@@ -113,7 +113,7 @@ fn users_and_returned_handles_may_go_in_any_order() {
             assert!(held.iter().all(|timeout| timeout.remaining() == FAR));
             drop(held);
         }
-        assert!(!is_parked(number));
+        assert!(!is_retired(number));
         assert_eq!(memory.strong_count(), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::slots::Handle;
-use crate::slots::Left;
+use crate::slots::ReleaseResult;
 use crate::slots::StoredTask;
 use crate::time::Tick;
 use std::collections::HashSet;
@@ -40,7 +40,7 @@ impl Bench {
         let (slot, vacant) = unsafe { (self.slab.slot(number), Vacant::new(number)) };
         slot.arm(vacant, StoredTask::once(|_| {}), Tick(1), 0, false);
         assert!(slot.cancel(|| ()));
-        assert_eq!(slot.leave_here(Handle::User), Left::Abandoned);
+        assert_eq!(slot.release_here(Handle::User), ReleaseResult::Abandoned);
         // SAFETY: it was found abandoned, and the bench keeps it.
         with_cache(&self.depot, |cache| unsafe { cache.put(number, slot) });
         assert!(slot.is_free());

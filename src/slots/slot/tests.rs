@@ -68,16 +68,16 @@ impl Bench {
 
     fn claim(&self, entry: Entry) -> (Running, StoredTask<()>) {
         match self.slot().claim(entry, entry.due()) {
-            Met::Due(running, task) => (running, task),
+            ClaimResult::Due(running, task) => (running, task),
             other => panic!("{other:?}"),
         }
     }
 
     /// Fires a one-shot timeout.
-    fn fire(&self, entry: Entry) -> Left {
+    fn fire(&self, entry: Entry) -> ReleaseResult {
         let (running, task) = self.claim(entry);
         drop(task);
-        self.slot().finish(running)
+        self.slot().finish_run(running)
     }
 
     /// A slot in each state that can be reached with its user's handle, and the state.
@@ -89,7 +89,7 @@ impl Bench {
             }),
             (State::Expired, |bench| {
                 let entry = bench.arm();
-                assert_eq!(bench.fire(entry), Left::InUse);
+                assert_eq!(bench.fire(entry), ReleaseResult::InUse);
             }),
             (State::Cancelled, |bench| {
                 bench.arm();
@@ -99,7 +99,7 @@ impl Bench {
                 bench.arm();
                 assert_eq!(bench.slot().stop(), StopOutcome::Returned);
             }),
-            (State::Dismissed, |bench| {
+            (State::TaskTaken, |bench| {
                 bench.arm();
                 assert_eq!(bench.slot().stop(), StopOutcome::Returned);
                 drop(bench.slot().take_stopped().unwrap());
@@ -125,7 +125,7 @@ fn an_armed_slot_has_its_entry_its_deadline_and_its_task() {
     assert_eq!(bench.slot().deadline(), 1234);
     assert!(!bench.slot().is_free() && !bench.slot().is_dead(entry));
     assert_eq!(
-        (bench.slot().standing(entry), bench.tasks()),
+        (bench.slot().live_due(entry), bench.tasks()),
         (Some(DUE), 1)
     );
     bench.slot().cancel(|| ());
@@ -177,19 +177,29 @@ fn an_entry_is_claimed_when_it_is_due_and_not_before() {
     let bench = Bench::new();
     let entry = bench.arm();
     let early = bench.slot().claim(entry, DUE.previous());
-    assert!(matches!(early, Met::Later(DUE)), "{early:?}");
-    assert_eq!(bench.fire(entry), Left::InUse, "the user's handle is there");
+    assert!(matches!(early, ClaimResult::Later(DUE)), "{early:?}");
+    assert_eq!(
+        bench.fire(entry),
+        ReleaseResult::InUse,
+        "the user's handle is there"
+    );
     assert_eq!((bench.state(), bench.tasks()), (State::Expired, 0));
-    assert!(matches!(bench.slot().claim(entry, DUE), Met::Dead));
-    assert_eq!(bench.slot().leave_here(Handle::User), Left::Abandoned);
+    assert!(matches!(bench.slot().claim(entry, DUE), ClaimResult::Dead));
+    assert_eq!(
+        bench.slot().release_here(Handle::User),
+        ReleaseResult::Abandoned
+    );
 }
 
 #[test]
 fn a_run_without_a_handle_frees_its_slot() {
     let bench = Bench::new();
     let entry = bench.arm();
-    assert_eq!(bench.slot().leave_here(Handle::User), Left::InUse);
-    assert_eq!(bench.fire(entry), Left::Abandoned);
+    assert_eq!(
+        bench.slot().release_here(Handle::User),
+        ReleaseResult::InUse
+    );
+    assert_eq!(bench.fire(entry), ReleaseResult::Abandoned);
     bench.slot().free_here(77);
     assert!(bench.slot().is_free() && bench.slot().is_dead(entry));
     assert_eq!(bench.slot().next_free(), 77);
@@ -203,9 +213,12 @@ fn a_handle_that_goes_during_the_run_leaves_the_slot_to_the_runner() {
     let entry = bench.arm();
     let (running, task) = bench.claim(entry);
     assert_eq!(running.slot(), NUMBER);
-    assert_eq!(bench.slot().leave_here(Handle::User), Left::InUse);
+    assert_eq!(
+        bench.slot().release_here(Handle::User),
+        ReleaseResult::InUse
+    );
     drop(task);
-    assert_eq!(bench.slot().finish(running), Left::Abandoned);
+    assert_eq!(bench.slot().finish_run(running), ReleaseResult::Abandoned);
     assert_eq!(bench.state(), State::Expired);
 }
 
@@ -215,12 +228,15 @@ fn the_next_tenant_is_not_taken_for_the_one_before() {
     let before = bench.arm();
     assert!(bench.slot().cancel(|| ()));
     assert!(bench.slot().is_dead(before));
-    assert_eq!(bench.slot().leave_here(Handle::User), Left::Abandoned);
+    assert_eq!(
+        bench.slot().release_here(Handle::User),
+        ReleaseResult::Abandoned
+    );
     bench.slot().free_here(0);
     let after = bench.arm();
     assert!(bench.slot().is_dead(before));
-    assert!(matches!(bench.slot().claim(before, DUE), Met::Dead));
-    assert_eq!(bench.fire(after), Left::InUse);
+    assert!(matches!(bench.slot().claim(before, DUE), ClaimResult::Dead));
+    assert_eq!(bench.fire(after), ReleaseResult::InUse);
 }
 
 #[test]
@@ -237,7 +253,10 @@ fn the_epoch_goes_up_whenever_seq_has_gone_round() {
                 .is_dead(Entry::new(DUE, seq, NUMBER, epoch + 1))
         );
         assert!(bench.slot().cancel(|| ()));
-        assert_eq!(bench.slot().leave_here(Handle::User), Left::Abandoned);
+        assert_eq!(
+            bench.slot().release_here(Handle::User),
+            ReleaseResult::Abandoned
+        );
         bench.slot().free_here(0);
     }
 }
@@ -254,11 +273,11 @@ fn a_reset_to_later_keeps_the_entry_and_one_to_earlier_replaces_it() {
     );
     assert_eq!(slot.reset(NUMBER, Tick(20), 2000), Reset::Moved);
     assert_eq!(
-        (slot.standing(first), slot.deadline()),
+        (slot.live_due(first), slot.deadline()),
         (Some(Tick(20)), 2000)
     );
     let met = slot.claim(first, DUE);
-    assert!(matches!(met, Met::Later(Tick(20))), "{met:?}");
+    assert!(matches!(met, ClaimResult::Later(Tick(20))), "{met:?}");
 
     let second = Entry::new(Tick(5), 2, NUMBER, 0);
     assert_eq!(
@@ -267,10 +286,10 @@ fn a_reset_to_later_keeps_the_entry_and_one_to_earlier_replaces_it() {
     );
     assert!(slot.is_dead(first));
     assert_eq!(
-        (slot.standing(second), slot.deadline()),
+        (slot.live_due(second), slot.deadline()),
         (Some(Tick(5)), 500)
     );
-    assert_eq!(bench.fire(second), Left::InUse);
+    assert_eq!(bench.fire(second), ReleaseResult::InUse);
 }
 
 #[test]
@@ -312,12 +331,18 @@ fn stop_returns_what_is_pending_and_its_task_is_taken_once() {
         let kind = || unsafe { bench.slot().stopped_kind() };
         assert_eq!(kind(), Some(crate::slots::Kind::Once));
         drop(bench.slot().take_stopped().expect("its task"));
-        assert_eq!((bench.state(), bench.tasks()), (State::Dismissed, 0));
+        assert_eq!((bench.state(), bench.tasks()), (State::TaskTaken, 0));
         assert!(bench.slot().take_stopped().is_none());
         assert_eq!(kind(), None);
         // Two handles: the last to go frees the slot.
-        assert_eq!(bench.slot().leave_here(Handle::User), Left::InUse);
-        assert_eq!(bench.slot().leave_here(Handle::Returned), Left::Abandoned);
+        assert_eq!(
+            bench.slot().release_here(Handle::User),
+            ReleaseResult::InUse
+        );
+        assert_eq!(
+            bench.slot().release_here(Handle::Returned),
+            ReleaseResult::Abandoned
+        );
     }
 }
 
@@ -330,9 +355,9 @@ fn a_periodic_task_goes_back_to_its_slot_under_a_new_entry() {
     let second = bench.slot().next_entry(&running, Tick(20));
     assert_eq!(second, Entry::new(Tick(20), 2, NUMBER, 0));
     // Met before the word is given back: it is to be looked at again.
-    assert_eq!(bench.slot().standing(second), Some(Tick(20)));
+    assert_eq!(bench.slot().live_due(second), Some(Tick(20)));
     let met = bench.slot().claim(second, Tick(20));
-    assert!(matches!(met, Met::Later(Tick(21))), "{met:?}");
+    assert!(matches!(met, ClaimResult::Later(Tick(21))), "{met:?}");
 
     bench.slot().rearm(running, task, Tick(20), 2000).unwrap();
     assert_eq!(bench.slot().word(), Word::armed(Tick(20), 2, true));
@@ -340,7 +365,7 @@ fn a_periodic_task_goes_back_to_its_slot_under_a_new_entry() {
     assert!(bench.slot().is_dead(first));
     let (running, task) = bench.claim(second);
     drop(task);
-    assert_eq!(bench.slot().finish(running), Left::InUse);
+    assert_eq!(bench.slot().finish_run(running), ReleaseResult::InUse);
     assert_eq!((bench.state(), bench.tasks()), (State::Expired, 0));
 }
 
@@ -352,7 +377,7 @@ fn the_next_entry_of_a_one_shot_run_is_dead() {
     let next = bench.slot().next_entry(&running, Tick(20));
     assert!(bench.slot().is_dead(next));
     drop(task);
-    assert_eq!(bench.slot().finish(running), Left::InUse);
+    assert_eq!(bench.slot().finish_run(running), ReleaseResult::InUse);
 }
 
 #[test]
@@ -370,7 +395,7 @@ fn a_periodic_task_that_was_ended_during_its_run_comes_back_to_the_runner() {
             assert!(bench.slot().cancel(|| settled = true) && settled);
             assert!(!bench.slot().cancel(|| panic!("settled twice")));
         }
-        assert_eq!((bench.state(), bench.tasks()), (State::Ending, 1));
+        assert_eq!((bench.state(), bench.tasks()), (State::CancelRequested, 1));
         assert_eq!(bench.slot().word().has_returned(), stopped);
 
         let (running, task) = bench
@@ -379,13 +404,19 @@ fn a_periodic_task_that_was_ended_during_its_run_comes_back_to_the_runner() {
             .expect_err("it was ended");
         assert_eq!(bench.tasks(), 1);
         drop(task);
-        assert_eq!(bench.slot().finish(running), Left::InUse);
+        assert_eq!(bench.slot().finish_run(running), ReleaseResult::InUse);
         assert_eq!((bench.state(), bench.tasks()), (State::Cancelled, 0));
         // The entry that was meant for the next run must not be taken for the next tenant's.
         if stopped {
-            assert_eq!(bench.slot().leave_here(Handle::Returned), Left::InUse);
+            assert_eq!(
+                bench.slot().release_here(Handle::Returned),
+                ReleaseResult::InUse
+            );
         }
-        assert_eq!(bench.slot().leave_here(Handle::User), Left::Abandoned);
+        assert_eq!(
+            bench.slot().release_here(Handle::User),
+            ReleaseResult::Abandoned
+        );
         bench.slot().free_here(0);
         let tenant = bench.arm();
         assert_ne!(tenant.seq(), second.seq());
@@ -397,7 +428,7 @@ fn a_periodic_task_that_was_ended_during_its_run_comes_back_to_the_runner() {
 #[test]
 fn a_future_takes_its_task_out_and_puts_another_in() {
     for (bench, state) in Bench::in_each_state() {
-        let Some((running, task)) = bench.slot().take_back(NUMBER) else {
+        let Some((running, task)) = bench.slot().begin_replace(NUMBER) else {
             assert_ne!(state, State::Armed);
             drop(bench.slot().take_stopped());
             continue;
@@ -425,14 +456,20 @@ fn a_periodic_run_whose_handle_is_gone_frees_its_slot_unless_stop_has_returned_i
         let bench = Bench::new();
         let entry = bench.arm_periodic();
         if stopped {
-            assert_eq!(bench.slot().leave_here(Handle::User), Left::InUse);
+            assert_eq!(
+                bench.slot().release_here(Handle::User),
+                ReleaseResult::InUse
+            );
         }
         let (running, task) = bench.claim(entry);
         if stopped {
             assert_eq!(bench.slot().stop(), StopOutcome::Returned);
         } else {
             assert!(bench.slot().cancel(|| ()));
-            assert_eq!(bench.slot().leave_here(Handle::User), Left::InUse);
+            assert_eq!(
+                bench.slot().release_here(Handle::User),
+                ReleaseResult::InUse
+            );
         }
         let (running, task) = bench
             .slot()
@@ -440,11 +477,11 @@ fn a_periodic_run_whose_handle_is_gone_frees_its_slot_unless_stop_has_returned_i
             .expect_err("it was ended");
         drop(task);
         let left = if stopped {
-            Left::InUse
+            ReleaseResult::InUse
         } else {
-            Left::Abandoned
+            ReleaseResult::Abandoned
         };
-        assert_eq!(bench.slot().finish(running), left);
+        assert_eq!(bench.slot().finish_run(running), left);
         assert_eq!(bench.state(), State::Cancelled);
     }
 }

@@ -4,11 +4,11 @@ const STATES: [State; 8] = [
     State::Free,
     State::Armed,
     State::Running,
-    State::Ending,
+    State::CancelRequested,
     State::Expired,
     State::Cancelled,
     State::Stopped,
-    State::Dismissed,
+    State::TaskTaken,
 ];
 
 /// The fields of a word, one by one.
@@ -64,7 +64,7 @@ fn each_field_is_read_from_its_own_bits() {
             state: word.state(),
         };
         assert_eq!(read, fields);
-        let over = [State::Expired, State::Cancelled, State::Dismissed].contains(&fields.state);
+        let over = [State::Expired, State::Cancelled, State::TaskTaken].contains(&fields.state);
         assert_eq!(word.is_over(), over);
         let abandoned = over && !fields.user && !fields.returned;
         assert_eq!(word.is_abandoned(), abandoned);
@@ -126,7 +126,7 @@ fn a_runner_ends_both_kinds_of_run_with_one_addition() {
         Word(running.0 + Word::END_RUN),
         running.with_state(State::Expired)
     );
-    let ending = running.with_state(State::Ending);
+    let ending = running.with_state(State::CancelRequested);
     assert_eq!(
         Word(ending.0 + Word::END_RUN),
         ending.with_state(State::Cancelled)

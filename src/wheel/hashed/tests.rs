@@ -20,7 +20,7 @@ fn the_worked_example() {
     let [d6, d11, d14, d30, d2] = [6, 11, 14, 30, 2].map(|due| pair.insert(due));
     let expected = [(4, d2), (6, d6), (11, d11), (14, d14), (30, d30)];
     for (boundary, slot) in expected {
-        assert_eq!(pair.wheel.next_work(), Some(Tick(boundary)));
+        assert_eq!(pair.wheel.next_expiration(), Some(Tick(boundary)));
         assert_eq!(pair.advance(boundary), [slot]);
     }
     // At 6 it met 14 and 30, at 14 it met 30; 22 was never visited.
@@ -104,10 +104,10 @@ fn the_largest_wheel_takes_memory_only_where_it_is_used() {
     }
     assert!(wheel.bytes() < empty + 6 * 4096);
     for (slot, &due) in dues.iter().enumerate() {
-        assert_eq!(wheel.next_work(), Some(Tick(due)));
+        assert_eq!(wheel.next_expiration(), Some(Tick(due)));
         assert_eq!(advance(&mut wheel, due), [entry(due, slot as u32)]);
     }
-    assert_eq!(wheel.next_work(), None);
+    assert_eq!(wheel.next_expiration(), None);
     wheel.check();
 }
 
@@ -128,12 +128,12 @@ fn the_largest_wheel_gives_back_what_a_revolution_has_used() {
 #[test]
 fn far_deadlines_are_exact_on_every_size() {
     for log2 in 0..=24 {
-        let slots = 1_u64 << log2;
-        let mut wheel = HashedWheel::new(slots as usize);
+        let buckets = 1_u64 << log2;
+        let mut wheel = HashedWheel::new(buckets as usize);
         let mut dues = vec![
             LAST,
             LAST - 1,
-            LAST - slots / 2,
+            LAST - buckets / 2,
             LAST / 3,
             (1 << 44) + 1,
             1 << 44,
@@ -144,7 +144,7 @@ fn far_deadlines_are_exact_on_every_size() {
             wheel.insert(entry(due, 0));
         }
         for &due in &dues {
-            assert_eq!(wheel.next_work(), Some(Tick(due)));
+            assert_eq!(wheel.next_expiration(), Some(Tick(due)));
             assert_eq!(advance(&mut wheel, due), [entry(due, 0)]);
         }
     }
@@ -159,9 +159,9 @@ fn rounds_that_are_powers_of_two_are_told_from_none() {
             let (near, far) = (entry(5, 0), entry(5 + (rounds << log2), 1));
             wheel.insert(far);
             wheel.insert(near);
-            assert_eq!(wheel.next_work(), Some(near.due()));
+            assert_eq!(wheel.next_expiration(), Some(near.due()));
             assert_eq!(advance(&mut wheel, near.due().0), [near]);
-            assert_eq!(wheel.next_work(), Some(far.due()));
+            assert_eq!(wheel.next_expiration(), Some(far.due()));
         }
     }
 }
@@ -172,38 +172,38 @@ fn the_bytes_of_an_empty_wheel_are_those_of_its_tables() {
     let tables = |groups: usize, nodes: usize| {
         groups * size_of::<usize>() + (groups + nodes) * size_of::<Tick>()
     };
-    for (slots, groups, nodes) in [
+    for (buckets, groups, nodes) in [
         (256, 4, 1),
         (4096, 64, 1),
         (8192, 128, 2 + 1),
         (1 << 24, 1 << 18, 4096 + 64 + 1),
     ] {
-        assert_eq!(HashedWheel::new(slots).bytes(), tables(groups, nodes));
+        assert_eq!(HashedWheel::new(buckets).bytes(), tables(groups, nodes));
     }
 }
 
 #[test]
 fn deadlines_next_to_a_revolution_of_any_start() {
-    for slots in [1, 2, 64, 128] {
+    for buckets in [1, 2, 64, 128] {
         for start in [
             0,
             1,
-            slots - 1,
-            slots,
-            slots + 1,
-            1000 * slots - 1,
-            1000 * slots,
+            buckets - 1,
+            buckets,
+            buckets + 1,
+            1000 * buckets - 1,
+            1000 * buckets,
         ] {
             for delay in [
                 0,
                 1,
-                slots - 1,
-                slots,
-                slots + 1,
-                2 * slots - 1,
-                2 * slots + 1,
+                buckets - 1,
+                buckets,
+                buckets + 1,
+                2 * buckets - 1,
+                2 * buckets + 1,
             ] {
-                let mut pair = HashedPair::new(slots as usize);
+                let mut pair = HashedPair::new(buckets as usize);
                 if start > 0 {
                     pair.advance(start);
                 }
@@ -222,10 +222,10 @@ fn next_work_forgets_what_a_sweep_has_removed() {
     pair.insert(20);
     pair.kill(near);
     pair.sweep_round(1);
-    assert_eq!(pair.wheel.next_work(), Some(Tick(12)));
+    assert_eq!(pair.wheel.next_expiration(), Some(Tick(12)));
     pair.kill(middle);
     pair.sweep_round(1);
-    assert_eq!(pair.wheel.next_work(), Some(Tick(20)));
+    assert_eq!(pair.wheel.next_expiration(), Some(Tick(20)));
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn entries_cancelled_between_and_during_cascades_do_not_come_out() {
         let mut pair = HierarchicalPair::new(4);
         let slots: Vec<u32> = (0..10).map(|i| pair.insert(300 + i % 5)).collect();
         let mut killed = 0;
-        while let Some(work) = pair.wheel.next_work() {
+        while let Some(work) = pair.wheel.next_expiration() {
             if killed < slots.len() {
                 pair.kill(slots[killed]);
                 killed += 3;
@@ -26,7 +26,7 @@ fn entries_cancelled_between_and_during_cascades_do_not_come_out() {
             for _ in 0..steps {
                 pair.sweep(1);
             }
-            if pair.wheel.next_work() == Some(work) {
+            if pair.wheel.next_expiration() == Some(work) {
                 pair.advance(work.0);
             }
         }
@@ -159,7 +159,7 @@ fn a_million_entries_in_one_bucket_cascade() {
     assert_eq!(wheel.queue_len(), 1);
     let mut due = Vec::new();
     let mut fired = 0;
-    while let Some(work) = wheel.next_work() {
+    while let Some(work) = wheel.next_expiration() {
         due.clear();
         wheel.advance(work, &mut due, &mut |_| false);
         assert!(due.iter().all(|entry| entry.due() == work));
@@ -212,7 +212,7 @@ fn a_bucket_emptied_by_a_sweep_wakes_nobody() {
     pair.insert(9);
     pair.kill(near);
     pair.sweep_round(10);
-    assert_eq!(pair.wheel.next_work(), Some(Tick(9)));
+    assert_eq!(pair.wheel.next_expiration(), Some(Tick(9)));
     assert_eq!(pair.wheel.queue_len(), 1);
 }
 
@@ -232,7 +232,7 @@ fn a_bucket_emptied_and_filled_again_is_handed_out_once() {
     let visits = pair.wheel.counters().bucket_visits;
     assert_eq!(pair.advance(7), [slot]);
     assert_eq!(pair.wheel.counters().bucket_visits, visits + 1);
-    assert_eq!(pair.wheel.next_work(), Some(Tick(15)));
+    assert_eq!(pair.wheel.next_expiration(), Some(Tick(15)));
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn the_queue_gives_memory_back_when_three_quarters_are_unused() {
     let run_down_to = |wheel: &mut HierarchicalWheel, buckets: usize| {
         let mut due = Vec::new();
         while wheel.queue_len() > buckets {
-            let work = wheel.next_work().unwrap();
+            let work = wheel.next_expiration().unwrap();
             wheel.advance(work, &mut due, &mut |_| false);
         }
     };

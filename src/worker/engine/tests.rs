@@ -51,20 +51,20 @@ impl Bench {
         }
     }
 
-    fn collect(&mut self) -> u64 {
-        self.engine.collect(&self.shared);
+    fn transfer(&mut self) -> u64 {
+        self.engine.transfer(&self.shared);
         self.timer.stats().transferred
     }
 
     /// Visits a boundary; how many have been moved and how many have fired after it.
-    fn visit(&mut self, boundary: u64) -> (u64, u64) {
-        self.engine.visit(&self.shared, Tick(boundary));
+    fn process_tick(&mut self, boundary: u64) -> (u64, u64) {
+        self.engine.process_tick(&self.shared, Tick(boundary));
         let stats = self.timer.stats();
         (stats.transferred, stats.expired)
     }
 
-    fn next_boundary(&self) -> Option<u64> {
-        let next = self.engine.next_boundary(&self.shared);
+    fn next_tick(&self) -> Option<u64> {
+        let next = self.engine.next_tick(&self.shared);
         next.map(|boundary| boundary.0)
     }
 }
@@ -80,45 +80,52 @@ impl Drop for Bench {
 fn what_is_moved_early_is_charged_to_the_coming_boundary() {
     let mut bench = Bench::new(10);
     bench.push(35, Duration::ZERO);
-    assert_eq!(bench.collect(), 10);
-    assert_eq!(bench.collect(), 10, "there is no more room");
-    assert_eq!(bench.visit(1), (10, 10), "nor at the boundary itself");
-    assert_eq!(bench.visit(2), (20, 20));
-    assert_eq!(bench.collect(), 30);
-    assert_eq!(bench.visit(3), (30, 30));
-    assert_eq!(bench.visit(4), (35, 35));
+    assert_eq!(bench.transfer(), 10);
+    assert_eq!(bench.transfer(), 10, "there is no more room");
+    assert_eq!(
+        bench.process_tick(1),
+        (10, 10),
+        "nor at the boundary itself"
+    );
+    assert_eq!(bench.process_tick(2), (20, 20));
+    assert_eq!(bench.transfer(), 30);
+    assert_eq!(bench.process_tick(3), (30, 30));
+    assert_eq!(bench.process_tick(4), (35, 35));
 }
 
 #[test]
 fn a_worker_without_room_does_not_sleep_beyond_the_next_boundary() {
     let mut bench = Bench::new(1);
     bench.push(1, FAR);
-    assert_eq!(bench.collect(), 1);
+    assert_eq!(bench.transfer(), 1);
     // It may have overlooked this one, which is due soon.
     bench.push(1, TICK);
-    assert_eq!(bench.collect(), 1);
-    assert_eq!(bench.engine.plan(), Tick(1));
-    assert!(!bench.engine.has_room(Tick(1)), "crowds need not wake it");
-    assert_eq!(bench.visit(1), (1, 0));
-    assert_eq!(bench.visit(2), (2, 1));
-    assert_eq!(bench.engine.plan(), Tick(360_000));
+    assert_eq!(bench.transfer(), 1);
+    assert_eq!(bench.engine.next_wakeup(), Tick(1));
+    assert!(
+        !bench.engine.can_transfer_before(Tick(1)),
+        "crowds need not wake it"
+    );
+    assert_eq!(bench.process_tick(1), (1, 0));
+    assert_eq!(bench.process_tick(2), (2, 1));
+    assert_eq!(bench.engine.next_wakeup(), Tick(360_000));
 }
 
 #[test]
 fn the_last_look_before_a_sleep_finds_what_has_come() {
     let mut bench = Bench::new(100);
     bench.push(1, FAR);
-    bench.collect();
-    let plan = bench.engine.plan();
-    assert!(!bench.engine.has_news(&bench.shared, plan));
+    bench.transfer();
+    let wakeup = bench.engine.next_wakeup();
+    assert!(!bench.engine.transfer_and_recheck(&bench.shared, wakeup));
     bench.push(1, FAR + TICK);
     assert!(
-        !bench.engine.has_news(&bench.shared, plan),
+        !bench.engine.transfer_and_recheck(&bench.shared, wakeup),
         "later than the plan"
     );
     bench.push(1, 5 * TICK);
-    assert!(bench.engine.has_news(&bench.shared, plan));
-    assert_eq!(bench.engine.plan(), Tick(5));
+    assert!(bench.engine.transfer_and_recheck(&bench.shared, wakeup));
+    assert_eq!(bench.engine.next_wakeup(), Tick(5));
 }
 
 #[test]
@@ -127,11 +134,11 @@ fn after_a_sleep_boundaries_without_work_count_as_processed() {
     bench.clock.advance(100 * TICK);
     // Too few to have been waiting for long: they came just now.
     bench.push(35, Duration::ZERO);
-    bench.engine.resume(&bench.shared, Tick(100));
-    assert_eq!(bench.next_boundary(), Some(101));
-    assert_eq!(bench.collect(), 10);
-    assert_eq!(bench.visit(101), (10, 10));
-    assert_eq!(bench.visit(102), (20, 20));
+    bench.engine.account_for_sleep(&bench.shared, Tick(100));
+    assert_eq!(bench.next_tick(), Some(101));
+    assert_eq!(bench.transfer(), 10);
+    assert_eq!(bench.process_tick(101), (10, 10));
+    assert_eq!(bench.process_tick(102), (20, 20));
 }
 
 #[test]
@@ -140,15 +147,15 @@ fn after_a_sleep_a_backlog_gets_the_room_of_the_boundaries_it_waited_through() {
     let mut bench = Bench::new(3_000);
     bench.push(BACKLOG, FAR);
     bench.clock.advance(100 * TICK);
-    bench.engine.resume(&bench.shared, Tick(99));
+    bench.engine.account_for_sleep(&bench.shared, Tick(99));
     // It needs six boundaries beside the one that comes: 7 × 3 000 ≥ 20 000.
-    assert_eq!(bench.next_boundary(), Some(94));
+    assert_eq!(bench.next_tick(), Some(94));
     for boundary in 94..=99 {
         let moved = (boundary - 93) * 3_000;
-        assert_eq!(bench.visit(boundary), (moved, 0), "one room each");
+        assert_eq!(bench.process_tick(boundary), (moved, 0), "one room each");
     }
-    assert_eq!(bench.visit(100), (BACKLOG as u64, 0));
-    assert_eq!(bench.next_boundary(), Some(360_000));
+    assert_eq!(bench.process_tick(100), (BACKLOG as u64, 0));
+    assert_eq!(bench.next_tick(), Some(360_000));
 }
 
 #[test]
@@ -157,8 +164,8 @@ fn a_backlog_that_has_not_waited_long_is_not_given_more_than_it_missed() {
     bench.clock.advance(98 * TICK);
     bench.push(20_000, FAR);
     bench.clock.advance(2 * TICK);
-    bench.engine.resume(&bench.shared, Tick(99));
-    assert_eq!(bench.next_boundary(), Some(99), "since 98");
+    bench.engine.account_for_sleep(&bench.shared, Tick(99));
+    assert_eq!(bench.next_tick(), Some(99), "since 98");
 }
 
 #[test]
@@ -168,7 +175,7 @@ fn a_sweep_keeps_pace_with_what_comes_in_at_every_boundary() {
         let held: Vec<_> = (0..20_000)
             .map(|_| bench.timer.new_timeout(|_| {}, FAR).unwrap())
             .collect();
-        bench.visit(boundary);
+        bench.process_tick(boundary);
         for timeout in &held {
             assert!(timeout.cancel());
         }
@@ -189,15 +196,15 @@ fn a_sweep_that_finds_nothing_dead_comes_to_an_end() {
     let slot = shared.slot(0);
     let (due, seq) = (slot.status().due, slot.seq());
     let copy = Entry::new(due, seq, 0, 0);
-    assert_eq!(slot.standing(copy), Some(due));
+    assert_eq!(slot.live_due(copy), Some(due));
     let mut filed = 0;
     let mut steps = 0;
     for round in 1..=20 {
         for _ in 0..5_000 {
-            bench.shared.submit(copy);
+            bench.shared.enqueue(copy);
         }
         filed += 5_000;
-        bench.visit(round);
+        bench.process_tick(round);
         while bench.engine.sweep(&bench.shared) {
             steps += 1;
             assert!(steps < 1_000, "it does not end");
@@ -209,7 +216,7 @@ fn a_sweep_that_finds_nothing_dead_comes_to_an_end() {
     // When they turn out to be dead, they go with the next round.
     assert!(slot.cancel(|| shared.count(|counters| counters.cancelled.add(1))));
     bench.push(60_000, FAR);
-    bench.visit(21);
+    bench.process_tick(21);
     while bench.engine.sweep(&shared) {}
     let stats = bench.timer.stats();
     assert!(stats.filed <= 2 * stats.pending + 4096, "{stats:?}");

@@ -7,7 +7,7 @@
 //! taken out whole; and lazy deletion, which spares it the search for what is cancelled. Sweeps remove that.
 
 use super::compared::Key;
-use hashed_wheel::unstable::{Counters, Due, Entry, Judge, Wheel};
+use hashed_wheel::unstable::{Counters, Due, Entry, Liveness, Wheel};
 use std::collections::BTreeMap;
 
 /// How far ahead slots are fetched in a sweep, as in the crate's own wheels.
@@ -24,13 +24,13 @@ pub(crate) struct Btree {
 }
 
 /// Removes the dead ones, keeping the order of the others.
-fn sweep_tick(entries: &mut Vec<Entry>, judge: &mut impl Judge) {
+fn sweep_tick(entries: &mut Vec<Entry>, liveness: &mut impl Liveness) {
     let mut kept = 0;
     for index in 0..entries.len() {
         if let Some(&ahead) = entries.get(index + LOOKAHEAD) {
-            judge.prefetch(ahead);
+            liveness.prefetch(ahead);
         }
-        if !judge.is_dead(entries[index]) {
+        if !liveness.is_dead(entries[index]) {
             entries[kept] = entries[index];
             kept += 1;
         }
@@ -58,7 +58,7 @@ impl Wheel for Btree {
     }
 
     #[inline]
-    fn next_work(&self) -> Option<u64> {
+    fn next_expiration(&self) -> Option<u64> {
         let (first, _) = self.ticks.first_key_value()?;
         Some(first.0)
     }
@@ -78,7 +78,7 @@ impl Wheel for Btree {
         }
     }
 
-    fn sweep(&mut self, limit: usize, judge: &mut impl Judge) -> usize {
+    fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
         let mut looked = 0;
         let mut emptied = Vec::new();
         let mut next = 0;
@@ -88,7 +88,7 @@ impl Wheel for Btree {
                 break;
             }
             let before = entries.len();
-            sweep_tick(entries, judge);
+            sweep_tick(entries, liveness);
             looked += before;
             self.filed -= before - entries.len();
             if entries.is_empty() {
@@ -101,7 +101,7 @@ impl Wheel for Btree {
         self.sweeping = next;
         if looked == 0 && self.filed > 0 {
             // Nothing was behind where the last one ended: begin again.
-            return self.sweep(limit, judge);
+            return self.sweep(limit, liveness);
         }
         looked
     }

@@ -9,7 +9,7 @@
 //! timeout. What it does not model is the original's queue of cancelled timeouts: cancelling is the front's
 //! business here, as it is for all contestants, and what was cancelled leaves the lists in sweeps.
 
-use hashed_wheel::unstable::{Counters, Due, Entry, Judge, Wheel};
+use hashed_wheel::unstable::{Counters, Due, Entry, Liveness, Wheel};
 
 /// No node.
 const NONE: u32 = u32::MAX;
@@ -101,7 +101,7 @@ impl Classic {
         self.filed -= 1;
     }
 
-    fn sweep_bucket(&mut self, bucket: usize, judge: &mut impl Judge) -> usize {
+    fn sweep_bucket(&mut self, bucket: usize, liveness: &mut impl Liveness) -> usize {
         let mut numbers = Vec::new();
         let mut number = self.buckets[bucket].first;
         while number != NONE {
@@ -111,9 +111,9 @@ impl Classic {
         let mut previous = NONE;
         for (place, &number) in numbers.iter().enumerate() {
             if let Some(&ahead) = numbers.get(place + LOOKAHEAD) {
-                judge.prefetch(self.nodes[ahead as usize].entry);
+                liveness.prefetch(self.nodes[ahead as usize].entry);
             }
-            if judge.is_dead(self.nodes[number as usize].entry) {
+            if liveness.is_dead(self.nodes[number as usize].entry) {
                 self.unlink(bucket, previous, number);
             } else {
                 previous = number;
@@ -150,7 +150,7 @@ impl Wheel for Classic {
 
     /// Always the next tick: the original sleeps from one to the next.
     #[inline]
-    fn next_work(&self) -> Option<u64> {
+    fn next_expiration(&self) -> Option<u64> {
         Some(self.now + 1)
     }
 
@@ -175,10 +175,10 @@ impl Wheel for Classic {
         }
     }
 
-    fn sweep(&mut self, limit: usize, judge: &mut impl Judge) -> usize {
+    fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
         let mut looked = 0;
         while looked < limit && self.filed > 0 {
-            looked += self.sweep_bucket(self.sweeping, judge);
+            looked += self.sweep_bucket(self.sweeping, liveness);
             self.sweeping = self.bucket_of(self.sweeping as u64 + 1);
         }
         looked

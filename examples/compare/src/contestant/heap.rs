@@ -8,7 +8,7 @@
 //! In its favour: sixteen bytes an entry, compared by one integer, and no lock of its own.
 
 use super::compared::Key;
-use hashed_wheel::unstable::{Counters, Due, Entry, Judge, Wheel};
+use hashed_wheel::unstable::{Counters, Due, Entry, Liveness, Wheel};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::mem;
@@ -72,7 +72,7 @@ impl Wheel for Heap {
     }
 
     #[inline]
-    fn next_work(&self) -> Option<u64> {
+    fn next_expiration(&self) -> Option<u64> {
         let head = self.entries.peek()?;
         Some(head.0.due().max(self.now + 1))
     }
@@ -87,14 +87,14 @@ impl Wheel for Heap {
     }
 
     /// All at once: what is left of a heap without some of its entries has to be built anew.
-    fn sweep(&mut self, _limit: usize, judge: &mut impl Judge) -> usize {
+    fn sweep(&mut self, _limit: usize, liveness: &mut impl Liveness) -> usize {
         let mut items = mem::take(&mut self.entries).into_vec();
         let mut kept = 0;
         for index in 0..items.len() {
             if let Some(ahead) = items.get(index + LOOKAHEAD) {
-                judge.prefetch(ahead.0);
+                liveness.prefetch(ahead.0);
             }
-            if !judge.is_dead(items[index].0) {
+            if !liveness.is_dead(items[index].0) {
                 items[kept] = items[index];
                 kept += 1;
             }

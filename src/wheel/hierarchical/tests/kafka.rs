@@ -15,7 +15,7 @@ fn one_hour_thirty_minutes_twenty_seconds() {
     assert_eq!(pair.wheel.locate(slot), Some((2, 30)));
     assert_eq!(pair.work(), Some(5400));
     assert_eq!(pair.wheel.locate(slot), Some((1, 20)));
-    assert_eq!(pair.wheel.next_work(), Some(Tick(5420)));
+    assert_eq!(pair.wheel.next_expiration(), Some(Tick(5420)));
     assert_eq!(pair.advance(5420), [slot]);
     assert_eq!(pair.cascaded(), 2);
     assert_eq!(pair.wheel.counters().bucket_visits, 3);
@@ -73,7 +73,7 @@ fn kafka_expiration_in_order_of_delay_and_as_often_as_added() {
         pair.insert(delay);
     }
     let mut fired = Vec::new();
-    while let Some(work) = pair.wheel.next_work() {
+    while let Some(work) = pair.wheel.next_expiration() {
         let slots = pair.advance(work.0);
         fired.extend(slots.iter().map(|&slot| delays[slot as usize]));
         assert!(
@@ -122,7 +122,7 @@ fn kafka_levels_and_clocks_of_a_wheel_of_five() {
 fn kafka_moving_entries_between_buckets_does_not_change_the_count() {
     let mut pair = HierarchicalPair::new(3);
     let slots: Vec<u32> = (0..10).map(|i| pair.insert(81 + i)).collect();
-    while pair.wheel.next_work() < Some(Tick(81)) {
+    while pair.wheel.next_expiration() < Some(Tick(81)) {
         pair.work();
         assert_eq!(pair.wheel.len(), 10);
     }

@@ -29,37 +29,37 @@ impl Group {
 
 /// An array of buckets, made where entries are.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct BucketArray {
     groups: Vec<Option<Box<Group>>>,
     /// The last group that was left empty. Under steady load one group goes as another comes.
     spare: Option<Box<Group>>,
     /// How many entries a bucket starts with room for, at most [`SMALL`].
-    room: usize,
+    capacity_hint: usize,
 }
 
-impl Row {
-    /// The number of buckets that share a group, see [`Row::earliest_in_group`].
+impl BucketArray {
+    /// The number of buckets that share a group, see [`BucketArray::earliest_in_group`].
     pub(super) const GROUP: usize = GROUP;
 
-    pub(super) fn new(buckets: usize) -> Row {
+    pub(super) fn new(buckets: usize) -> BucketArray {
         let mut groups = Vec::new();
         groups.resize_with(buckets.div_ceil(GROUP), || None);
-        Row {
+        BucketArray {
             groups,
             spare: None,
-            room: 1,
+            capacity_hint: 1,
         }
     }
 
     /// The bucket at `index`, to push an entry into: it counts as occupied from now on.
     #[inline]
-    pub(super) fn open(&mut self, index: usize) -> &mut Bucket {
+    pub(super) fn occupy(&mut self, index: usize) -> &mut Bucket {
         let spare = &mut self.spare;
         let group = self.groups[index / GROUP].get_or_insert_with(|| new_group(spare));
         let bucket = &mut group.buckets[index % GROUP];
         if group.occupied & bit(index) == 0 {
             group.occupied |= bit(index);
-            bucket.reserve(self.room);
+            bucket.reserve(self.capacity_hint);
         }
         bucket
     }
@@ -69,8 +69,8 @@ impl Row {
     ///
     /// Measured under steady load with 10 entries a bucket, this halves the cost of an insertion,
     /// which is growing the buffer from 4 to 8 to 16. Recycling buffers gained no more.
-    pub(super) fn expect(&mut self, entries: usize) {
-        self.room = entries.clamp(1, SMALL).next_power_of_two();
+    pub(super) fn set_capacity_hint(&mut self, entries: usize) {
+        self.capacity_hint = entries.clamp(1, SMALL).next_power_of_two();
     }
 
     /// The bucket at `index` if it has entries.
@@ -86,7 +86,7 @@ impl Row {
     }
 
     /// Takes note that the bucket at `index` was emptied, and gives its memory back.
-    pub(super) fn close(&mut self, index: usize) {
+    pub(super) fn vacate(&mut self, index: usize) {
         let place = &mut self.groups[index / GROUP];
         let Some(group) = place else { return };
         group.buckets[index % GROUP].release();
@@ -160,7 +160,7 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
 }
 
 #[cfg(test)]
-impl Row {
+impl BucketArray {
     /// Every bucket that has entries, with its index, found by looking at all of them.
     pub(super) fn all_occupied(&self) -> Vec<(usize, &Bucket)> {
         let groups = self
