@@ -19,7 +19,7 @@ use std::time::Duration;
 pub enum ConfigError {
     /// The tick is zero.
     ZeroTick,
-    /// There are no slots, or more than 2^24.
+    /// There are no buckets, or more than 2^24.
     Slots {
         /// What was asked for.
         slots: usize,
@@ -33,7 +33,7 @@ pub enum ConfigError {
     TickTooLong {
         /// What was asked for.
         tick_duration: Duration,
-        /// The slots it was asked for with, rounded up to a power of two on the hashed wheel.
+        /// The buckets it was asked for with, rounded up to a power of two on the hashed wheel.
         slots: usize,
     },
     /// A limit of no pending timeouts at all.
@@ -48,13 +48,13 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// The most slots that a wheel may have.
-    pub(crate) const MAX_SLOTS: usize = 1 << 24;
+    /// The most buckets that a wheel may have.
+    pub(crate) const MAX_BUCKETS: usize = 1 << 24;
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let max = Self::MAX_SLOTS;
+        let max = Self::MAX_BUCKETS;
         match self {
             Self::ZeroTick => write!(
                 f,
@@ -77,7 +77,7 @@ impl fmt::Display for ConfigError {
                 slots,
             } => write!(
                 f,
-                "tick_duration is {tick_duration:?} with {slots} slots; it must be at most {:?}, so \
+                "tick_duration is {tick_duration:?} with {slots} buckets; it must be at most {:?}, so \
                  that one turn of the wheel fits in 2^64 ns",
                 Duration::from_nanos(u64::MAX / *slots as u64)
             ),

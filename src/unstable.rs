@@ -13,6 +13,7 @@ use crate::metrics::WheelCounters;
 use crate::shared::TimerHandle;
 use crate::time::Tick;
 use crate::wheel;
+use crate::worker::Engine;
 
 /// The version of this crate.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -104,7 +105,7 @@ impl Drop for Owner {
     }
 }
 
-/// A timer on `wheel`, with the settings of `settings`; its number of slots means nothing here.
+/// A timer on `wheel`, with the settings of `settings`; its number of buckets means nothing here.
 ///
 /// # Errors
 /// As for [`HashedWheelTimerBuilder::build`].
@@ -112,7 +113,10 @@ pub fn timer_on(
     settings: HashedWheelTimerBuilder,
     wheel: impl Wheel,
 ) -> Result<Owner, ConfigError> {
-    let shared = settings.build_over(ExternalWheel(wheel))?;
+    let wheel = ExternalWheel(wheel);
+    let shared = settings.build_over(|executor, max_transfers| {
+        Box::new(Engine::new(wheel, executor, max_transfers))
+    })?;
     Ok(Owner(TimerHandle::new(shared)))
 }
 

@@ -5,9 +5,7 @@ use crate::error::ConfigError;
 use crate::shared::{Driver, Factory, Job, Settings, Shared};
 use crate::sync::thread::JoinHandle;
 use crate::time::{Clock, ManualClock, Scale, nanos};
-use crate::wheel::hashed::HashedWheel;
-use crate::wheel::hierarchical::HierarchicalWheel;
-use crate::worker::{Engine, Executor};
+use crate::worker::{self, Executor};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -101,7 +99,7 @@ impl HashedWheelTimerBuilder {
         self
     }
 
-    /// Slots of the wheel, 1 to 2^24, rounded up to a power of two: 512 by default.
+    /// Buckets of the wheel, 1 to 2^24, rounded up to a power of two: 512 by default.
     ///
     /// More of them cost memory, fewer let a timeout be passed over more often; none of it changes when
     /// a timeout fires.
@@ -137,22 +135,15 @@ impl HashedWheelTimerBuilder {
     /// [`ConfigError`] if a setting is outside its range; the message says which, and what the range is.
     pub fn build(self) -> Result<HashedWheelTimer, ConfigError> {
         let slots = self.ticks_per_wheel;
-        if !(1..=ConfigError::MAX_SLOTS).contains(&slots) {
+        if !(1..=ConfigError::MAX_BUCKETS).contains(&slots) {
             return Err(ConfigError::Slots { slots });
         }
-        let slots = slots.next_power_of_two();
-        let scale = self.common.check(self.tick_duration, slots)?;
-        let max_transfers = self.common.max_transfers;
+        let buckets = slots.next_power_of_two();
+        let scale = self.common.check(self.tick_duration, buckets)?;
         Ok(HashedWheelTimer::from_shared(self.common.build(
             "hashed-wheel-timer",
             scale,
-            |executor| {
-                Box::new(Engine::new(
-                    HashedWheel::new(slots),
-                    executor,
-                    max_transfers,
-                ))
-            },
+            |executor, max_transfers| worker::hashed(buckets, executor, max_transfers),
         )))
     }
 }
@@ -215,21 +206,14 @@ impl HierarchicalWheelTimerBuilder {
     /// [`ConfigError`] if a setting is outside its range; the message says which, and what the range is.
     pub fn build(self) -> Result<HierarchicalWheelTimer, ConfigError> {
         let wheel_size = self.wheel_size;
-        if !(2..=ConfigError::MAX_SLOTS).contains(&wheel_size) {
+        if !(2..=ConfigError::MAX_BUCKETS).contains(&wheel_size) {
             return Err(ConfigError::WheelSize { wheel_size });
         }
         let scale = self.common.check(self.tick_duration, wheel_size)?;
-        let max_transfers = self.common.max_transfers;
         Ok(HierarchicalWheelTimer::from_shared(self.common.build(
             "hierarchical-wheel-timer",
             scale,
-            |executor| {
-                Box::new(Engine::new(
-                    HierarchicalWheel::new(wheel_size),
-                    executor,
-                    max_transfers,
-                ))
-            },
+            |executor, max_transfers| worker::hierarchical(wheel_size, executor, max_transfers),
         )))
     }
 }
@@ -239,13 +223,10 @@ impl HashedWheelTimerBuilder {
     /// The front of a timer over any wheel: see [`crate::unstable`].
     pub(crate) fn build_over(
         self,
-        wheel: impl crate::wheel::Wheel + 'static,
+        driver: impl FnOnce(Option<Executor>, usize) -> Box<dyn Driver>,
     ) -> Result<Arc<Shared>, ConfigError> {
         let scale = self.common.check(self.tick_duration, 1)?;
-        let max_transfers = self.common.max_transfers;
-        Ok(self.common.build("unstable-timer", scale, |executor| {
-            Box::new(Engine::new(wheel, executor, max_transfers))
-        }))
+        Ok(self.common.build("unstable-timer", scale, driver))
     }
 }
 
@@ -415,15 +396,15 @@ macro_rules! common_settings {
 common_settings!(HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder);
 
 impl Common {
-    /// Checks what both timers have, and the tick against the slots.
-    fn check(&self, tick: Duration, slots: usize) -> Result<Scale, ConfigError> {
+    /// Checks what both timers have, and the tick against the number of buckets.
+    fn check(&self, tick: Duration, buckets: usize) -> Result<Scale, ConfigError> {
         if tick.is_zero() {
             return Err(ConfigError::ZeroTick);
         }
-        if tick.as_nanos() * slots as u128 > u128::from(u64::MAX) {
+        if tick.as_nanos() * buckets as u128 > u128::from(u64::MAX) {
             return Err(ConfigError::TickTooLong {
                 tick_duration: tick,
-                slots,
+                slots: buckets,
             });
         }
         if self.max_pending == Some(0) {
@@ -449,7 +430,7 @@ impl Common {
         self,
         name: &'static str,
         scale: Scale,
-        driver: impl FnOnce(Option<Executor>) -> Box<dyn Driver>,
+        driver: impl FnOnce(Option<Executor>, usize) -> Box<dyn Driver>,
     ) -> Arc<Shared> {
         let settings = Settings {
             name,
@@ -460,6 +441,6 @@ impl Common {
             thread_name: self.thread_name,
             has_executor: self.executor.is_some(),
         };
-        Shared::new(settings, driver(self.executor))
+        Shared::new(settings, driver(self.executor, self.max_transfers))
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A timer on a hashed wheel: the owner. Dropping it stops the timer.
 ///
 /// One row of buckets that time goes round and round; a timeout lies in the bucket of its tick. What is
-/// further away than one turn is passed over until its turn has come, so let tick × slots, one turn,
+/// further away than one turn is passed over until its turn has come, so let tick × buckets, one turn,
 /// be of the order of your usual delay: [`choosing`](crate::docs::choosing) has numbers. By default that is
 /// 100 ms × 512, some 51 seconds.
 ///
@@ -51,7 +51,7 @@ impl HashedWheelTimer {
     }
 
     /// A timer that looks at its timeouts every `tick_duration`, on a wheel of `ticks_per_wheel`
-    /// slots, which are rounded up to a power of two. It starts with the first timeout.
+    /// buckets, which are rounded up to a power of two. It starts with the first timeout.
     ///
     /// ```
     ///     ///     ///
@@ -85,7 +85,7 @@ impl HashedWheelTimer {
     }
 }
 
-/// 100 ms, 512 slots.
+/// 100 ms, 512 buckets.
 impl Default for HashedWheelTimer {
     fn default() -> Self {
         Self::builder()

@@ -10,8 +10,30 @@ use crate::queue::WakeReason;
 use crate::shared::{Driver, Shared};
 use crate::time::Tick;
 use crate::wheel::Wheel;
+use crate::wheel::hashed::HashedWheel;
+use crate::wheel::hierarchical::HierarchicalWheel;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A driver over a hashed wheel of so many buckets, a power of two.
+pub(crate) fn hashed(
+    buckets: usize,
+    executor: Option<Executor>,
+    max_transfers: usize,
+) -> Box<dyn Driver> {
+    let wheel = HashedWheel::new(buckets);
+    Box::new(Engine::new(wheel, executor, max_transfers))
+}
+
+/// A driver over a hierarchical wheel with so many buckets a level.
+pub(crate) fn hierarchical(
+    wheel_size: usize,
+    executor: Option<Executor>,
+    max_transfers: usize,
+) -> Box<dyn Driver> {
+    let wheel = HierarchicalWheel::new(wheel_size);
+    Box::new(Engine::new(wheel, executor, max_transfers))
+}
 
 impl<W: Wheel> Driver for Engine<W> {
     fn run(&mut self, shared: &Arc<Shared>) {
