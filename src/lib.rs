@@ -13,7 +13,7 @@
 //! use hashed_wheel::HashedWheelTimer;
 //! use std::time::Duration;
 //!
-//! // A tick of 10 ms and 512 slots. The thread starts with the first timeout.
+//! // A tick of 10 ms and 512 buckets. The thread starts with the first timeout.
 //! let timer = HashedWheelTimer::new(Duration::from_millis(10), 512);
 //!
 //! // A deadline, and the answer that came in time: the task is dropped, and will never run.
@@ -89,15 +89,20 @@
 #![deny(unsafe_code)]
 
 mod api;
+#[forbid(unsafe_code)]
 mod catch_panic;
 #[cfg(any(doc, doctest))]
 pub mod docs;
+#[forbid(unsafe_code)]
 mod entry;
+#[forbid(unsafe_code)]
 mod error;
 #[cfg(all(test, hashed_wheel_loom))]
 #[expect(unsafe_code, reason = "it calls what it checks")]
 mod loom_tests;
+#[forbid(unsafe_code)]
 mod metrics;
+#[forbid(unsafe_code)]
 mod queue;
 #[expect(unsafe_code, reason = "a number that the slab gave out becomes a slot")]
 mod shared;
@@ -108,7 +113,9 @@ mod time;
 #[cfg(feature = "unstable-wheels")]
 #[doc(hidden)]
 pub mod unstable;
+#[forbid(unsafe_code)]
 mod wheel;
+#[forbid(unsafe_code)]
 mod worker;
 
 pub use api::{HashedWheelTimer, HierarchicalWheelTimer};

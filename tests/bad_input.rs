@@ -61,7 +61,7 @@ struct Settings {
 impl Settings {
     fn build(&self) -> Result<(ManualClock, Timer), ConfigError> {
         let clock = ManualClock::new();
-        let mut builder = self.kind.builder().tick(self.tick).slots(self.slots);
+        let mut builder = self.kind.builder().tick(self.tick).buckets(self.slots);
         if let Some(max) = self.max_pending {
             builder = builder.max_pending(max);
         }

@@ -116,7 +116,7 @@ fn run(kind: Kind, steps: &[Step], tick: u64, slots: usize) -> (Vec<(usize, u64)
     let timer = kind
         .builder()
         .tick(ms(tick))
-        .slots(slots)
+        .buckets(slots)
         .clock(&clock)
         .build();
     timer.start().unwrap();

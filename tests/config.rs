@@ -57,34 +57,34 @@ fn a_zero_tick_is_refused(kind: Kind) {
     assert_tells(&refused(kind.builder().tick(Duration::ZERO)), "0", &[]);
 }
 
-fn zero_slots_are_refused(kind: Kind) {
+fn zero_buckets_are_refused(kind: Kind) {
     let bounds = ["16777216", "16_777_216", "2^24"];
-    assert_tells(&refused(kind.builder().slots(0)), "0", &bounds);
+    assert_tells(&refused(kind.builder().buckets(0)), "0", &bounds);
 }
 
 #[test]
-fn a_hierarchy_needs_two_slots() {
-    let message = refused(Kind::Hierarchical.builder().slots(1));
+fn a_hierarchy_needs_two_buckets() {
+    let message = refused(Kind::Hierarchical.builder().buckets(1));
     assert_tells(&message, "1", &["16777216", "16_777_216", "2^24"]);
     assert!(numbers(&message).contains(&"2"), "{message}");
-    Kind::Hierarchical.builder().slots(2).build();
-    Kind::Hashed.builder().slots(1).build();
+    Kind::Hierarchical.builder().buckets(2).build();
+    Kind::Hashed.builder().buckets(1).build();
 }
 
-fn more_than_two_to_the_24_slots_are_refused(kind: Kind) {
+fn more_than_two_to_the_24_buckets_are_refused(kind: Kind) {
     let bounds = ["16777216", "16_777_216", "2^24"];
     for slots in [(1 << 24) + 1, 1 << 25, usize::MAX] {
         // The shortest tick, so that only the number of slots is wrong.
-        let message = refused(kind.builder().tick(ms(1)).slots(slots));
+        let message = refused(kind.builder().tick(ms(1)).buckets(slots));
         assert_tells(&message, &slots.to_string(), &bounds);
     }
-    kind.builder().tick(ms(1)).slots(1 << 16).build();
+    kind.builder().tick(ms(1)).buckets(1 << 16).build();
 }
 
 fn a_tick_whose_revolution_overflows_is_refused(kind: Kind) {
     // (2^64 − 1) / 512 nanoseconds, in whatever unit they are told.
     let (longest, shown) = (u64::MAX / 512, "36028797");
-    let builder = || kind.builder().slots(512);
+    let builder = || kind.builder().buckets(512);
     let message = refused(builder().tick(Duration::from_nanos(longest + 1)));
     assert_tells(&message, shown, &[shown]);
     let message = refused(builder().tick(Duration::MAX));
@@ -95,7 +95,7 @@ fn a_tick_whose_revolution_overflows_is_refused(kind: Kind) {
 fn the_longest_tick_that_fits_is_accepted(kind: Kind) {
     let clock = ManualClock::new();
     let tick = Duration::from_nanos(u64::MAX / 8);
-    let timer = kind.builder().slots(8).tick(tick).clock(&clock).build();
+    let timer = kind.builder().buckets(8).tick(tick).clock(&clock).build();
     let runs = Count::new();
     timer.new_timeout(runs.task(), ms(1)).unwrap();
     clock.advance(tick.checked_sub(ms(1)).unwrap());
@@ -119,7 +119,7 @@ fn a_transfer_cap_of_zero_is_refused(kind: Kind) {
 fn each_rule_has_a_message_of_its_own(kind: Kind) {
     let mut messages = vec![
         refused(kind.builder().tick(Duration::ZERO)),
-        refused(kind.builder().slots(0)),
+        refused(kind.builder().buckets(0)),
         refused(kind.builder().tick(Duration::MAX)),
         refused(kind.builder().max_pending(0)),
         refused(kind.builder().max_transfers(0)),
@@ -179,7 +179,7 @@ fn new_panics_with_the_same_words() {
 /// Whether timeouts of these two due ticks share a bucket: one is met when the other fires.
 fn share_a_bucket(slots: usize, first: u64, second: u64) -> bool {
     let clock = ManualClock::new();
-    let timer = Kind::Hashed.builder().slots(slots).clock(&clock).build();
+    let timer = Kind::Hashed.builder().buckets(slots).clock(&clock).build();
     timer.new_timeout(|_| {}, ms(10) * first as u32).unwrap();
     timer.new_timeout(|_| {}, ms(10) * second as u32).unwrap();
     clock.advance(ms(10) * first as u32);
@@ -218,7 +218,7 @@ fn ticks_per_wheel_is_rounded_up_to_a_power_of_two() {
 }
 
 #[test]
-fn the_default_is_a_hundred_milliseconds_and_512_slots() {
+fn the_default_is_a_hundred_milliseconds_and_512_buckets() {
     let clock = ManualClock::new();
     let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
     for ticks in [1, 513, 256] {
@@ -231,7 +231,7 @@ fn the_default_is_a_hundred_milliseconds_and_512_slots() {
 }
 
 #[test]
-fn the_hierarchys_default_is_a_millisecond_and_twenty_slots() {
+fn the_hierarchys_default_is_a_millisecond_and_twenty_buckets() {
     let clock = ManualClock::new();
     let timer = HierarchicalWheelTimer::builder()
         .clock(&clock)

@@ -45,17 +45,17 @@ fn settings_that_are_refused_say_the_value_and_the_range() {
         );
     }
     assert_refused(
-        hashed().slots(0),
+        hashed().buckets(0),
         "ticks_per_wheel is 0; it must be between 1 and 16777216",
         "Slots { slots: 0 }",
     );
     assert_refused(
-        hierarchical().slots(1),
+        hierarchical().buckets(1),
         "wheel_size is 1; it must be between 2 and 16777216",
         "WheelSize { wheel_size: 1 }",
     );
     assert_refused(
-        hashed().slots(500).tick(Duration::from_secs(1 << 40)),
+        hashed().buckets(500).tick(Duration::from_secs(1 << 40)),
         "tick_duration is 1099511627776s with 512 buckets; it must be at most 36028797.018963967s, so that \
          one turn of the wheel fits in 2^64 ns",
         "TickTooLong { tick_duration: 1099511627776s, slots: 512 }",

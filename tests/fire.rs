@@ -92,7 +92,7 @@ fn a_zero_delay_from_a_task_fires_one_tick_later(kind: Kind) {
 
 fn every_delay_fires_at_its_rounded_up_boundary(kind: Kind) {
     let (clock, seen) = (ManualClock::new(), Record::new());
-    let timer = kind.builder().tick(ms(7)).slots(4).clock(&clock).build();
+    let timer = kind.builder().tick(ms(7)).buckets(4).clock(&clock).build();
     for delay in (0..2_000).rev() {
         timer
             .new_timeout(noting(&seen, &clock, delay), ms(delay))

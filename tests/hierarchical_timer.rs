@@ -70,7 +70,7 @@ fn the_worked_example_of_an_hour_and_a_half() {
 }
 
 #[test]
-fn the_worked_example_of_twenty_slots() {
+fn the_worked_example_of_twenty_buckets() {
     let (clock, seen) = (ManualClock::new(), Record::new());
     let timer = wheel(&clock, ms(1), 20);
     timer

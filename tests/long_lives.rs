@@ -46,7 +46,7 @@ impl Life {
     fn begin(kind: Kind, tick: u64, slots: usize, start: u64) -> Life {
         let clock = ManualClock::new();
         clock.advance(ns(start));
-        let builder = kind.builder().tick(ns(tick)).slots(slots);
+        let builder = kind.builder().tick(ns(tick)).buckets(slots);
         let timer = builder.clock(&clock).build();
         timer.start().unwrap();
         let seen = Record::new();

@@ -285,7 +285,7 @@ fn another_threads_timeouts_join_a_running_advance(kind: Kind) {
 fn a_hundred_years_over_a_handful_of_timeouts_return_at_once(kind: Kind) {
     const YEAR: u64 = 365 * 24 * 3_600 * 1_000;
     let (clock, seen) = (ManualClock::new(), Record::new());
-    let timer = kind.builder().tick(ms(1)).slots(20).clock(&clock).build();
+    let timer = kind.builder().tick(ms(1)).buckets(20).clock(&clock).build();
     let delays = [1, 1_000, 60_000, YEAR, 10 * YEAR + 1, 99 * YEAR];
     for delay in delays {
         timer

@@ -182,7 +182,7 @@ fn random_resets_fire_at_the_rounded_deadline(kind: Kind) {
     for seed in 0..10 {
         let mut random = Rng(seed);
         let (clock, seen) = (ManualClock::new(), Record::new());
-        let timer = kind.builder().tick(ms(3)).slots(4).clock(&clock).build();
+        let timer = kind.builder().tick(ms(3)).buckets(4).clock(&clock).build();
         let mut now = 0;
         let mut all: Vec<_> = (0..100)
             .map(|n| {

@@ -47,7 +47,7 @@ fn assert_sleeps(timer: &Timer) {
 }
 
 fn with_far_timeouts(kind: Kind, n: u64) -> Timer {
-    let timer = kind.builder().slots(64).tick(ms(1)).build();
+    let timer = kind.builder().buckets(64).tick(ms(1)).build();
     timer.start().unwrap();
     for i in 0..n {
         timer.new_timeout(|_| {}, FAR + ms(i % 1_000)).unwrap();

@@ -66,7 +66,7 @@ impl Kind {
             Kind::Hashed => Builder::Hashed(HashedWheelTimer::builder()),
             Kind::Hierarchical => Builder::Hierarchical(HierarchicalWheelTimer::builder()),
         };
-        builder.slots(8).tick(ms(10))
+        builder.buckets(8).tick(ms(10))
     }
 
     /// A timer of 10 ms ticks on this clock.
@@ -96,7 +96,7 @@ macro_rules! forward {
 }
 
 impl Builder {
-    pub(crate) fn slots(self, n: usize) -> Self {
+    pub(crate) fn buckets(self, n: usize) -> Self {
         match self {
             Builder::Hashed(b) => Builder::Hashed(b.ticks_per_wheel(n)),
             Builder::Hierarchical(b) => Builder::Hierarchical(b.wheel_size(n)),

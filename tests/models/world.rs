@@ -303,7 +303,7 @@ impl World {
             .kind
             .builder()
             .tick(Duration::from_nanos(settings.tick))
-            .slots(settings.slots)
+            .buckets(settings.slots)
             .clock(clock);
         if let Some(max) = settings.max_pending {
             builder = builder.max_pending(max);
