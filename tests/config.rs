@@ -12,8 +12,8 @@ use log::Level;
 
 on_both_timers![
     a_zero_tick_is_refused,
-    zero_slots_are_refused,
-    more_than_two_to_the_24_slots_are_refused,
+    zero_buckets_are_refused,
+    more_than_two_to_the_24_buckets_are_refused,
     a_tick_whose_revolution_overflows_is_refused,
     the_longest_tick_that_fits_is_accepted,
     a_limit_of_zero_is_refused,

@@ -156,7 +156,12 @@ fn many_rounds_fire_at_the_exact_boundary(kind: Kind) {
 
 fn a_timer_that_runs_for_centuries_keeps_exact_time(kind: Kind) {
     let (clock, seen) = (ManualClock::new(), Record::new());
-    let timer = kind.builder().tick(ms(1)).buckets(512).clock(&clock).build();
+    let timer = kind
+        .builder()
+        .tick(ms(1))
+        .buckets(512)
+        .clock(&clock)
+        .build();
     let far = 580 * YEAR;
     let landmark = timer.new_timeout(noting(&seen, &clock, 0), far).unwrap();
     let mut now = 0;

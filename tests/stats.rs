@@ -188,7 +188,11 @@ fn a_stopped_timer_holds_no_entries(kind: Kind) {
 }
 
 fn an_empty_wheel_holds_its_table(kind: Kind) {
-    let small = kind.builder().buckets(64).clock(&ManualClock::new()).build();
+    let small = kind
+        .builder()
+        .buckets(64)
+        .clock(&ManualClock::new())
+        .build();
     let large = kind.builder().buckets(1 << 20);
     let large = large.clock(&ManualClock::new()).build();
     // At least a pointer for each group of 64 buckets: 128 KiB, less what the small one has.

@@ -42,8 +42,8 @@ impl rt::Timer for TimerHandle {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        let moment = moment_of(self.shared().clock(), deadline);
-        Box::pin(HyperSleep(Sleep::until(self.shared(), moment)))
+        let time = time_of(self.shared().clock(), deadline);
+        Box::pin(HyperSleep(Sleep::until(self.shared(), time)))
     }
 
     fn now(&self) -> Instant {
@@ -54,8 +54,8 @@ impl rt::Timer for TimerHandle {
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
             Some(mut own) if own.is_of(self.shared()) => {
-                let moment = moment_of(self.shared().clock(), new_deadline);
-                own.0.reset_to(moment);
+                let time = time_of(self.shared().clock(), new_deadline);
+                own.0.reset_to(time);
             }
             _ => *sleep = rt::Timer::sleep_until(self, new_deadline),
         }
@@ -95,7 +95,7 @@ fn now(clock: &Clock) -> Instant {
 }
 
 /// An instant as a moment of a clock: the inverse of [`now`]. What has passed is due at once.
-fn moment_of(clock: &Clock, instant: Instant) -> u64 {
+fn time_of(clock: &Clock, instant: Instant) -> u64 {
     match clock {
         Clock::System(clock) => {
             // In this order, so that the time between the two readings does not make it early.

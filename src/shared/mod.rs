@@ -252,9 +252,9 @@ impl Shared {
     }
 
     /// The moment of a boundary on the timer's clock.
-    pub(crate) fn moment(&self, boundary: Tick) -> Option<u64> {
+    pub(crate) fn time_of(&self, boundary: Tick) -> Option<u64> {
         self.scale
-            .moment(boundary)?
+            .time_of(boundary)?
             .checked_add(self.lifecycle.started_at())
     }
 

@@ -110,7 +110,7 @@ impl Shared {
     pub(crate) fn deadline(&self, when: When) -> (Tick, u64) {
         let at = match when {
             When::After(delay) => self.clock.now().saturating_add(nanos(delay)),
-            When::At(moment) => moment,
+            When::At(time) => time,
         };
         let deadline = match at {
             FOREVER => FOREVER,
@@ -155,7 +155,7 @@ impl Shared {
     #[inline]
     pub(crate) fn deadline_of(&self, slot: &Slot<Timeout>, due: Tick) -> u64 {
         let deadline = slot.deadline();
-        let boundary = self.scale.moment(due).unwrap_or(FOREVER);
+        let boundary = self.scale.time_of(due).unwrap_or(FOREVER);
         if deadline <= boundary && boundary - deadline <= self.scale.tick() {
             deadline
         } else {

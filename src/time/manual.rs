@@ -123,8 +123,8 @@ impl ManualClock {
         );
         let _guard = AdvanceGuard::acquire(&self.state);
         let target = self.nanos().saturating_add(nanos(by));
-        while let Some((moment, boundary, timer)) = self.next_timer(target) {
-            self.set(moment);
+        while let Some((time, boundary, timer)) = self.next_timer(target) {
+            self.set(time);
             timer.process_tick(boundary);
         }
         self.set(target);
@@ -140,8 +140,8 @@ impl ManualClock {
     }
 
     /// Never backwards: a boundary may already have passed when a timer gets its turn.
-    fn set(&self, moment: u64) {
-        self.state.now.fetch_max(moment, Ordering::AcqRel);
+    fn set(&self, time: u64) {
+        self.state.now.fetch_max(time, Ordering::AcqRel);
     }
 
     /// Tells clocks apart; not 0.
@@ -171,12 +171,12 @@ impl ManualClock {
         self.timers()
             .into_iter()
             .filter_map(|timer| {
-                let (moment, boundary) = timer.next_tick(now)?;
-                Some((moment, boundary, timer))
+                let (time, boundary) = timer.next_tick(now)?;
+                Some((time, boundary, timer))
             })
-            .filter(|(moment, ..)| *moment <= target)
+            .filter(|(time, ..)| *time <= target)
             // The first of equals: the one that was started first.
-            .min_by_key(|(moment, ..)| *moment)
+            .min_by_key(|(time, ..)| *time)
     }
 }
 

@@ -31,11 +31,11 @@ pub enum Period {
 
 /// The deadline of a run that comes `period` after `last`, the first whose boundary is after
 /// `passed`: what was missed in between is skipped, and the phase is kept.
-pub(crate) fn next_at_fixed_rate(last: u64, period: u64, passed_moment: u64) -> u64 {
+pub(crate) fn next_at_fixed_rate(last: u64, period: u64, passed_time: u64) -> u64 {
     if period == 0 {
-        return last.max(passed_moment).saturating_add(1);
+        return last.max(passed_time).saturating_add(1);
     }
-    let missed = passed_moment.saturating_sub(last) / period;
+    let missed = passed_time.saturating_sub(last) / period;
     match period.checked_mul(missed + 1) {
         Some(ahead) => last.saturating_add(ahead),
         None => FOREVER,

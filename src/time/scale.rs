@@ -49,9 +49,9 @@ impl Scale {
     /// `moment` / tick, exactly: Granlund and Montgomery's division by an invariant. A division
     /// takes several times as long, and every timeout needs one.
     #[inline]
-    fn ticks_in(self, moment: u64) -> u64 {
-        let high = ((u128::from(self.reciprocal) * u128::from(moment)) >> 64) as u64;
-        (high + ((moment - high) >> 1)) >> (self.log - 1)
+    fn ticks_in(self, time: u64) -> u64 {
+        let high = ((u128::from(self.reciprocal) * u128::from(time)) >> 64) as u64;
+        (high + ((time - high) >> 1)) >> (self.log - 1)
     }
 
     /// The first boundary at or after a deadline; time zero is none.
@@ -66,13 +66,13 @@ impl Scale {
 
     /// The last boundary at or before a moment.
     #[inline]
-    pub(crate) fn passed(self, moment: u64) -> Tick {
-        Tick(self.ticks_in(moment))
+    pub(crate) fn passed(self, time: u64) -> Tick {
+        Tick(self.ticks_in(time))
     }
 
     /// When a boundary comes; `None` if it lies beyond the end of time.
     #[inline]
-    pub(crate) fn moment(self, boundary: Tick) -> Option<u64> {
+    pub(crate) fn time_of(self, boundary: Tick) -> Option<u64> {
         if boundary == Tick::NEVER {
             return None;
         }

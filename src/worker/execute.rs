@@ -123,7 +123,7 @@ fn next_run(shared: &Shared, last: u64, period: Period) -> (Tick, u64) {
         Period::FixedRate(period) => {
             let passed = shared
                 .scale()
-                .moment(shared.scale().passed(now))
+                .time_of(shared.scale().passed(now))
                 .unwrap_or(now);
             next_at_fixed_rate(last, nanos(period), passed)
         }

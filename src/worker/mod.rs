@@ -58,7 +58,7 @@ impl<W: Wheel> Driver for Engine<W> {
         let passed = shared.scale().passed(elapsed.saturating_sub(1));
         self.skip_idle_ticks(shared, passed);
         let boundary = self.next_tick(shared)?;
-        Some((shared.moment(boundary)?, boundary))
+        Some((shared.time_of(boundary)?, boundary))
     }
 
     fn process_manual_tick(&mut self, shared: &Arc<Shared>, boundary: Tick) {
@@ -95,8 +95,8 @@ fn sleep(shared: &Shared, engine: &mut Engine<impl Wheel>) {
     let wakeup = engine.next_wakeup();
     let room = engine.can_transfer_before(wakeup);
     let until = || {
-        let moment = shared.moment(wakeup)?;
-        Some(Duration::from_nanos(moment.saturating_sub(shared.now())))
+        let time = shared.time_of(wakeup)?;
+        Some(Duration::from_nanos(time.saturating_sub(shared.now())))
     };
     let slept = shared.queue().park_worker(wakeup, room, until, || {
         engine.transfer_and_recheck(shared, wakeup) || shared.is_shutdown()

@@ -112,7 +112,7 @@ impl Interval {
     fn next(&self) -> u64 {
         let timer = self.sleep.shared();
         let started = timer.started_at();
-        let passed = timer.moment(timer.passed()).unwrap_or(started);
+        let passed = timer.time_of(timer.passed()).unwrap_or(started);
         next_at_fixed_rate(self.sleep.deadline(), self.period, passed)
     }
 

@@ -30,10 +30,10 @@ fn a_boundary_is_never_before_the_deadline_that_was_rounded_to_it() {
             FOREVER - tick,
         ] {
             let due = scale.due(deadline);
-            let moment = scale.moment(due).expect("before the end of time");
-            assert!(moment >= deadline);
-            assert!(due == Tick(1) || scale.moment(due.previous()).unwrap() < deadline);
-            assert_eq!(scale.passed(moment), due);
+            let time = scale.time_of(due).expect("before the end of time");
+            assert!(time >= deadline);
+            assert!(due == Tick(1) || scale.time_of(due.previous()).unwrap() < deadline);
+            assert_eq!(scale.passed(time), due);
         }
     }
 }
@@ -59,7 +59,7 @@ fn the_multiplication_divides_exactly() {
         let scale = Scale::new(tick);
         let multiples = [1, 2, 3, u64::MAX / tick, random() % (u64::MAX / tick) + 1];
         for multiple in multiples.map(|factor| tick.saturating_mul(factor)) {
-            for moment in [
+            for time in [
                 multiple - 1,
                 multiple,
                 multiple.saturating_add(1),
@@ -67,7 +67,7 @@ fn the_multiplication_divides_exactly() {
                 0,
                 1,
             ] {
-                assert_eq!(scale.ticks_in(moment), moment / tick, "{moment} / {tick}");
+                assert_eq!(scale.ticks_in(time), time / tick, "{time} / {tick}");
             }
         }
     }
@@ -78,8 +78,8 @@ fn the_end_of_time_never_comes() {
     let scale = Scale::new(MS);
     assert_eq!(scale.due(FOREVER), Tick::NEVER);
     assert!(scale.due(FOREVER - 1) < Tick::NEVER);
-    assert_eq!(scale.moment(scale.due(FOREVER - 1)), None);
-    assert_eq!(scale.moment(Tick::NEVER), None);
+    assert_eq!(scale.time_of(scale.due(FOREVER - 1)), None);
+    assert_eq!(scale.time_of(Tick::NEVER), None);
     assert_eq!(nanos(Duration::MAX), FOREVER);
     assert_eq!(nanos(Duration::from_nanos(FOREVER)), FOREVER);
     assert_eq!(nanos(Duration::new(3, 7)), 3_000_000_007);
