@@ -108,20 +108,20 @@ impl Lifecycle {
         }
     }
 
-    /// Whether entries may be pushed; if so, the start time can be read.
+    /// Returns `true` if entries may be pushed; if so, the start time can be read.
     #[inline]
     pub(crate) fn is_started(&self) -> bool {
         self.state.load(Ordering::Acquire) == STARTED
     }
 
-    /// Whether the timer has been stopped. Sequentially consistent: the last step of a push, and
+    /// Returns `true` if the timer has been stopped. Sequentially consistent: the last step of a push, and
     /// part of the worker's last look before it sleeps.
     #[inline]
     pub(crate) fn is_shutdown(&self) -> bool {
         self.state.load(Ordering::SeqCst) >= SHUTDOWN
     }
 
-    /// Whether nobody waits for the unprocessed timeouts.
+    /// Returns `true` if nobody waits for the unprocessed timeouts.
     pub(crate) fn is_detached(&self) -> bool {
         self.state.load(Ordering::Acquire) == SHUTDOWN_DETACHED
     }

@@ -1,16 +1,25 @@
 //! The memory of one timer, shared by its owner, its handles and its worker: everything that is
 //! reached from any thread. What only the timer thread touches is in the [driver](Driver).
 
+#[forbid(unsafe_code)]
 mod driver;
+#[forbid(unsafe_code)]
 mod handle;
+#[forbid(unsafe_code)]
 mod instances;
+#[forbid(unsafe_code)]
 mod lifecycle;
+#[forbid(unsafe_code)]
 mod reentrancy;
 #[expect(unsafe_code, reason = "as in this module")]
 mod retired;
+#[forbid(unsafe_code)]
 mod schedule;
+#[forbid(unsafe_code)]
 mod shutdown;
+#[forbid(unsafe_code)]
 mod startup;
+#[forbid(unsafe_code)]
 mod task;
 #[expect(unsafe_code, reason = "a handle points to its timer without counting")]
 mod timeout;
@@ -228,7 +237,7 @@ impl Shared {
         self.lifecycle.state()
     }
 
-    /// Whether the timer has been stopped, sequentially consistent.
+    /// Returns `true` if the timer has been stopped, sequentially consistent.
     #[inline]
     pub(crate) fn is_shutdown(&self) -> bool {
         self.lifecycle.is_shutdown()
@@ -295,7 +304,7 @@ impl Shared {
         reentrancy::enter(activity, self.id, self.clock_identity())
     }
 
-    /// Whether this thread is the timer's.
+    /// Returns `true` if this thread is the timer's.
     pub(crate) fn is_driven_here(&self) -> bool {
         reentrancy::is_driving(self.id, self.clock_identity())
     }

@@ -56,14 +56,14 @@ fn any(matches: impl Fn(&Frame) -> bool) -> bool {
         .unwrap_or(false)
 }
 
-/// Whether this is the thread of that timer: who advances a manual clock is the thread of all timers
+/// Returns `true` if this is the thread of that timer: who advances a manual clock is the thread of all timers
 /// on it.
 pub(crate) fn is_driving(timer: u64, clock: usize) -> bool {
     let is_driven = |frame: &Frame| frame.timer == timer || clock != 0 && frame.clock == clock;
     any(|frame| frame.activity == Activity::Driving && is_driven(frame))
 }
 
-/// Whether this thread is in the thread factory of that timer, and not in a job that the factory runs inline: then
+/// Returns `true` if this thread is in the thread factory of that timer, and not in a job that the factory runs inline: then
 /// the timer has started, and this is its thread.
 pub(crate) fn is_starting(timer: u64) -> bool {
     FRAMES
@@ -75,12 +75,12 @@ pub(crate) fn is_starting(timer: u64) -> bool {
         .unwrap_or(false)
 }
 
-/// Whether this thread runs a task of any timer, on its thread or as a job.
+/// Returns `true` if this thread runs a task of any timer, on its thread or as a job.
 pub(crate) fn is_in_task() -> bool {
     any(|frame| frame.activity != Activity::Starting)
 }
 
-/// Whether this thread runs a task of that timer, on its thread or as a job.
+/// Returns `true` if this thread runs a task of that timer, on its thread or as a job.
 pub(crate) fn is_in_task_of(timer: u64) -> bool {
     any(|frame| frame.timer == timer && frame.activity != Activity::Starting)
 }

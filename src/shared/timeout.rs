@@ -119,7 +119,7 @@ impl Timeout {
         })
     }
 
-    /// Whether it was cancelled, or returned by [`stop`](TimerHandle::stop). Once true, always true.
+    /// Returns `true` if it was cancelled, or returned by [`stop`](TimerHandle::stop). Once true, always true.
     ///
     /// ```
     /// # use hashed_wheel::HashedWheelTimer;
@@ -135,7 +135,7 @@ impl Timeout {
         matches!(self.phase(), Phase::Cancelled | Phase::Stopped)
     }
 
-    /// Whether its task has begun to run, once and for all. Never true of a periodic timeout.
+    /// Returns `true` if its task has begun to run, once and for all. Never true of a periodic timeout.
     ///
     /// With an [executor](crate::HashedWheelTimerBuilder::executor): whether it was handed over.
     ///
@@ -307,7 +307,7 @@ impl Timeout {
         }
     }
 
-    /// Whether it belongs to a future, of a handle that [`Timeout::of_returned`] has just made.
+    /// Returns `true` if it belongs to a future, of a handle that [`Timeout::of_returned`] has just made.
     pub(crate) fn is_future(&self) -> bool {
         // SAFETY: this is the R handle.
         unsafe { self.slot().stopped_kind() == Some(Kind::Future) }

@@ -418,7 +418,7 @@ impl<A> Slot<A> {
 
     // ── the worker's side ─────────────────────────────────────────────────────────────────────
 
-    /// Whether `entry` can never fire anything.
+    /// Returns `true` if `entry` can never fire anything.
     #[inline]
     pub(crate) fn is_dead(&self, entry: Entry) -> bool {
         self.live_due(entry).is_none()

@@ -147,7 +147,7 @@ impl<A> Drop for StoredTask<A> {
     }
 }
 
-/// Whether an `F` lies in place; otherwise a `Box<F>` does.
+/// Returns `true` if an `F` lies in place; otherwise a `Box<F>` does.
 const fn fits<F>() -> bool {
     size_of::<F>() <= size_of::<Data>() && align_of::<F>() <= align_of::<Data>()
 }

@@ -162,7 +162,7 @@ impl Word {
         self.is_over() && self.0 & (Self::USER | Self::RETURNED) == 0
     }
 
-    /// Whether a handle other than `handle` exists.
+    /// Returns `true` if a handle other than `handle` exists.
     #[inline]
     pub(crate) fn has_other_handle(self, handle: u64) -> bool {
         self.0 & (Self::USER | Self::RETURNED) & !handle != 0

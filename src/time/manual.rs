@@ -43,7 +43,7 @@ struct State {
 
 /// A timer, as the manual clock that drives it sees it.
 pub(crate) trait Driven: Send + Sync {
-    /// Whether this thread runs one of its tasks.
+    /// Returns `true` if this thread runs one of its tasks.
     fn is_in_task_here(&self) -> bool;
 
     /// The next boundary that has work, with its moment. The clock reads `now`.

@@ -229,7 +229,7 @@ impl Wheel for HashedWheel {
 
 #[cfg(test)]
 impl HashedWheel {
-    /// Whether a bucket is swept in part, so that its boundary may be that of a removed entry.
+    /// Returns `true` if a bucket is swept in part, so that its boundary may be that of a removed entry.
     pub(super) fn is_inside_a_sweep(&self) -> bool {
         self.sweeping.progress.has_removed()
     }

@@ -252,7 +252,7 @@ impl HierarchicalWheel {
         }
     }
 
-    /// Whether the bucket has been emptied since, or was taken out by an equal item.
+    /// Returns `true` if the bucket has been emptied since, or was taken out by an equal item.
     fn is_left_over(&self, queued: Queued) -> bool {
         let place = self.place_of(queued);
         self.levels[place.level]

@@ -24,7 +24,7 @@ pub(crate) trait Liveness {
     /// Says that this entry will be asked about soon.
     fn prefetch(&self, _entry: Entry) {}
 
-    /// Whether the entry can never fire anything, and is to be dropped.
+    /// Returns `true` if the entry can never fire anything, and is to be dropped.
     fn is_dead(&mut self, entry: Entry) -> bool;
 }
 

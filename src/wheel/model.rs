@@ -27,7 +27,7 @@ pub(super) trait Checked: Wheel + Sized {
     /// Panics if an invariant does not hold.
     fn check(&self);
 
-    /// Whether `next_expiration` has to be the boundary of the earliest entry right now, or may be
+    /// Returns `true` if `next_expiration` has to be the boundary of the earliest entry right now, or may be
     /// before it.
     fn names_the_earliest(&self) -> bool;
 }

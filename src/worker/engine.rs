@@ -191,7 +191,7 @@ impl<W: Wheel> Engine<W> {
         self.next_wakeup() < wakeup
     }
 
-    /// Whether a worker asleep until `plan` would do something about a crowded lane if it were woken.
+    /// Returns `true` if a worker asleep until `plan` would do something about a crowded lane if it were woken.
     pub(super) fn can_transfer_before(&self, wakeup: Tick) -> bool {
         // If the plan goes beyond the next boundary, that may have passed by then.
         self.transfer_budget > 0 || wakeup > self.wheel.now().next()

@@ -173,7 +173,7 @@ impl Sleep {
         self.stage = Stage::New;
     }
 
-    /// Whether it has ended with an error.
+    /// Returns `true` if it has ended with an error.
     #[cfg(feature = "stream")]
     pub(super) fn is_stopped(&self) -> bool {
         matches!(self.stage, Stage::Over(End::Stopped))
