@@ -1,22 +1,21 @@
-//! Where panics of foreign code end: the one `catch_unwind` of the crate.
+//! Catches panics of user code: the only `catch_unwind` of the crate.
 
 use std::any::Any;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `code`. A panic ends here and is logged with its message, as `what` having panicked.
-/// Returns whether there was one.
+/// Runs `code`, catches its panic and logs it as a panic of `what`. Returns `true` if it panicked.
 pub(crate) fn catch_panic(what: &str, code: impl FnOnce()) -> bool {
     if cfg!(hashed_wheel_loom) {
-        // What panics in a model is the model: it has failed.
+        // A panic in a model is a failure of the model.
         code();
         return false;
     }
     let Err(payload) = catch_unwind(AssertUnwindSafe(code)) else {
         return false;
     };
-    // The logger and the payload's own drop are foreign code as well. If one of them panics, its
-    // payload is leaked: dropping it might panic without end.
+    // The logger and the drop of the payload are user code too. A payload of their panic is leaked: dropping it might
+    // panic again.
     for step in [
         catch_unwind(AssertUnwindSafe(|| {
             log::error!("{what} panicked: {}", message(&*payload));
@@ -30,7 +29,7 @@ pub(crate) fn catch_panic(what: &str, code: impl FnOnce()) -> bool {
     true
 }
 
-/// Logs without letting a panicking logger out.
+/// Logs, and catches a panic of the logger.
 pub(crate) fn log_catching(level: log::Level, message: std::fmt::Arguments<'_>) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| log::log!(level, "{message}"))) {
         mem::forget(payload);

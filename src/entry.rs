@@ -1,12 +1,12 @@
-//! What travels from the pending queue through the buckets of a wheel: sixteen plain bytes.
+//! The sixteen bytes that travel from the pending queue through the buckets of a wheel.
 
 use crate::time::Tick;
 
-/// A note that says "look at this slot at this tick". It owns nothing: when the timeout it was
-/// written for has been cancelled, fired or moved, the slot tells, and the entry is dropped.
+/// A slot and the tick to look at it. It owns nothing: if its timeout has been cancelled, fired or moved since, the
+/// slot shows that, and the entry is dropped.
 ///
-/// The slot tells by two counters, which together name one filing of one tenant: `seq`, 13 bits,
-/// is part of the slot's state word; `epoch`, 32 bits, counts the turns of `seq`.
+/// Two counters identify the arming that an entry belongs to: `seq`, 13 bits, is part of the slot's state word;
+/// `epoch`, 32 bits, counts how often `seq` has wrapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     /// `due:45 | seq:13 | 0:6`, the layout of the slot's state word with the state masked out.
@@ -22,14 +22,14 @@ impl Entry {
     /// The number of bits of `seq`.
     pub(crate) const SEQ_BITS: u32 = Self::DUE_SHIFT - Self::SEQ_SHIFT;
 
-    /// An entry for `slot`, filed at `due`.
+    /// An entry for `slot` at `due`.
     #[inline]
     pub(crate) fn new(due: Tick, seq: u16, slot: u32, epoch: u32) -> Entry {
         let key = due.0 << Self::DUE_SHIFT | u64::from(seq) << Self::SEQ_SHIFT;
         Entry { key, slot, epoch }
     }
 
-    /// The tick at which the slot is to be looked at.
+    /// The tick at which to look at the slot.
     #[inline]
     pub(crate) fn due(self) -> Tick {
         Tick(self.key >> Self::DUE_SHIFT)
@@ -50,7 +50,7 @@ impl Entry {
         self.epoch
     }
 
-    /// The same filing, to be looked at on another tick.
+    /// The same entry at another tick.
     #[inline]
     pub(crate) fn at(self, due: Tick) -> Entry {
         Entry::new(due, self.seq(), self.slot, self.epoch)

@@ -1,5 +1,5 @@
-//! What drives a timer: the wheel behind its queue, and the steps that are taken with it. The worker
-//! implements it; a timer holds it while nobody runs it.
+//! The interface between a timer's shared memory and its worker: [`Driver`], which the worker implements; and how a
+//! manual clock runs it.
 
 use super::reentrancy::{self, Activity};
 use super::{Shared, shutdown};
@@ -12,16 +12,16 @@ pub(crate) trait Driver: Send {
     /// Runs the timer on this thread until it is stopped.
     fn run(&mut self, shared: &Arc<Shared>);
 
-    /// On a manual clock that reads `now`: the next boundary that has work, with its moment.
+    /// On a manual clock that reads `now`: the next boundary that has work, with its time.
     fn next_manual_tick(&mut self, shared: &Shared, now: u64) -> Option<(u64, Tick)>;
 
-    /// Processes a boundary that the manual clock has come to.
+    /// Processes a boundary that the manual clock has reached.
     fn process_manual_tick(&mut self, shared: &Arc<Shared>, boundary: Tick);
 
     /// Counts all boundaries up to now as processed.
     fn catch_up(&mut self, shared: &Shared);
 
-    /// Makes the counters public.
+    /// Publishes the counters of the worker and its wheel.
     fn publish_counters(&self, shared: &Shared);
 }
 
@@ -47,8 +47,8 @@ impl Driven for Shared {
 }
 
 impl Shared {
-    /// Runs the driver on this thread, which is the timer thread meanwhile. Nothing is locked, so
-    /// that a task may do what it likes; if the timer is stopped meanwhile, this ends it.
+    /// Runs the driver on this thread, which acts as the timer thread. Holds no lock, so that tasks may call the timer. If
+    /// the timer is stopped meanwhile, this call ends it.
     fn with_driver(self: &Arc<Self>, drive: impl FnOnce(&mut dyn Driver)) {
         if !self.lifecycle.is_started() {
             return;
@@ -57,12 +57,11 @@ impl Shared {
         let Some(mut driver) = taken else { return };
         let _driving = self.enter(Activity::Driving);
         if catch_panic("the timer", || drive(&mut *driver)) {
-            // What foreign code does is contained where it is called: this is a defect of ours. Nobody
-            // shall wait for a timer that is dead.
+            // User panics are caught at the call, so this is our bug. Stop the timer, so that nobody blocks for ever.
             self.lifecycle.request_stop(true);
         }
         *self.driver.lock() = Some(driver);
-        // Whoever stopped it either finds the driver there or is seen here.
+        // A concurrent `stop` either finds the driver back in its place or is seen here.
         if self.lifecycle.is_shutdown() {
             let taken = self.driver.lock().take();
             if let Some(driver) = taken {

@@ -1,4 +1,4 @@
-//! The states of a timer, and those who wait for one to change.
+//! The states of a timer, and waiting for a change.
 //!
 //! ```text
 //!           start                  the worker runs
@@ -9,14 +9,13 @@
 //!    └──────────────────────────────────────────► SHUTDOWN ─── the last task is over ──► (done)
 //! ```
 //!
-//! Every arrow is a compare-and-swap by one winner. STARTING reads as [`TimerState::Init`] from
-//! outside; those who need a decision wait for the outcome. SHUTDOWN comes in two kinds: somebody is
-//! waiting for the unprocessed timeouts, or nobody is (the owner was dropped by a task) and whoever
-//! ends the timer drops them.
+//! Every arrow is a compare-and-swap with one winner. STARTING reads as [`TimerState::Init`] from outside; calls that
+//! need a decision wait for the outcome. SHUTDOWN has two kinds: a thread waits for the unprocessed timeouts, or none
+//! does (a task dropped the owner), and the thread that ends the timer drops them.
 
 use crate::sync::{AtomicU8, AtomicU64, Condvar, Mutex, Ordering};
 
-/// Where a timer is in its life. It never goes back.
+/// The state of a timer. It never goes back.
 ///
 /// ```
 /// use hashed_wheel::{HashedWheelTimer, TimerState};
@@ -42,7 +41,7 @@ pub enum TimerState {
 const INIT: u8 = 0;
 const STARTING: u8 = 1;
 const STARTED: u8 = 2;
-/// Stopped; who did it waits for the unprocessed timeouts.
+/// Stopped; the caller waits for the unprocessed timeouts.
 const SHUTDOWN: u8 = 3;
 /// Stopped by the owner's drop on a timer thread; nobody waits.
 const SHUTDOWN_DETACHED: u8 = 4;
@@ -50,9 +49,9 @@ const SHUTDOWN_DETACHED: u8 = 4;
 pub(crate) struct Lifecycle {
     /// One of the constants above. Sequentially consistent where the sleep and stop protocols say so.
     state: AtomicU8,
-    /// When the timer started, in nanoseconds on its clock. Written before STARTED.
+    /// The start time on the timer's clock. Written before STARTED.
     started_at: AtomicU64,
-    /// When the timer was stopped, in nanoseconds on its clock. Written before any slot is Stopped.
+    /// The stop time on the timer's clock. Written before any slot is Stopped.
     stopped_at: AtomicU64,
     progress: Mutex<Progress>,
     /// Signalled when `progress` changes, and when `state` leaves STARTING.
@@ -61,16 +60,16 @@ pub(crate) struct Lifecycle {
 
 #[derive(Default)]
 struct Progress {
-    /// The call that started the timer has come back from the thread factory.
+    /// The thread factory has returned.
     spawned: bool,
-    /// The timer has come to its end: nothing of it will run any more.
+    /// The timer has ended: nothing of it will run any more.
     done: bool,
 }
 
-/// What a call of `start` has to do.
+/// The decision for a call of `start`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StartDecision {
-    /// Start the timer: this call has won STARTING.
+    /// This call has won STARTING and starts the timer.
     Starting,
     /// Nothing: it is started.
     Started,
@@ -78,14 +77,14 @@ pub(crate) enum StartDecision {
     Stopped,
 }
 
-/// What a call of `stop` has to do.
+/// The decision for a call of `stop`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StopDecision {
-    /// It had not started: this call ends it.
+    /// Not started: this call ends the timer.
     BeforeStart,
-    /// It was started: this call has to end it, or to wait for the worker to.
+    /// Started: this call ends the timer, or waits for the worker to.
     Running,
-    /// Somebody else has stopped it.
+    /// Another call has stopped it.
     Already,
 }
 
@@ -159,7 +158,7 @@ impl Lifecycle {
         self.leave_starting(STARTED);
     }
 
-    /// STARTING → INIT: those who waited may try.
+    /// STARTING → INIT: waiting calls may try.
     pub(crate) fn start_failed(&self) {
         self.leave_starting(INIT);
     }
@@ -204,13 +203,13 @@ impl Lifecycle {
         }
     }
 
-    /// Says that the thread factory has come back, so that there is something to join.
+    /// Notes that the thread factory has returned, so that the thread can be joined.
     pub(crate) fn set_spawned(&self) {
         self.progress.lock().spawned = true;
         self.changed.notify_all();
     }
 
-    /// Says that the timer has come to its end: nothing of it will run any more.
+    /// Notes that the timer has ended: nothing of it will run any more.
     pub(crate) fn set_done(&self) {
         self.progress.lock().done = true;
         self.changed.notify_all();

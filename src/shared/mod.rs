@@ -1,5 +1,5 @@
-//! The memory of one timer, shared by its owner, its handles and its worker: everything that is
-//! reached from any thread. What only the timer thread touches is in the [driver](Driver).
+//! The memory of one timer, shared by its owner, its handles and its worker. The state of the timer thread alone is in
+//! the [`Driver`].
 
 #[forbid(unsafe_code)]
 mod driver;
@@ -48,9 +48,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-/// What a timer is built with, beside its wheel.
+/// The settings of a timer, without its wheel.
 pub(crate) struct Settings {
-    /// What it is called, in logs and as its thread's default name.
+    /// In logs, and the default name of the thread.
     pub(crate) name: &'static str,
     pub(crate) scale: Scale,
     pub(crate) clock: Clock,
@@ -62,47 +62,47 @@ pub(crate) struct Settings {
 }
 
 pub(crate) struct Shared {
-    // Read by every call and hardly ever written.
-    /// Never used twice in a process.
+    // Read by every call, rarely written.
+    /// Unique in the process.
     id: u64,
     name: &'static str,
     scale: Scale,
     clock: Clock,
     max_pending: usize,
-    /// Tasks go to an executor, which the timer thread drops last of all: see `shutdown::join`.
+    /// The timer thread drops the executor last: see `shutdown::join`.
     has_executor: bool,
     lifecycle: Lifecycle,
     slab: Slab<Timeout>,
     depot: Arc<Depot>,
 
-    // Written by many, each on lines of its own.
+    // Written by many threads, each part on its own cache lines.
     queue: PendingQueue,
     limited: Limited,
     metrics: Metrics,
     /// The last boundary whose tasks have begun to run.
     processed: Counter,
 
-    // For starting and stopping.
+    // Start and stop.
     spawner: Mutex<Option<startup::ThreadSpawner>>,
-    /// Here while nobody runs it: before the start, and between the boundaries of a manual clock.
+    /// `Some` while no thread runs it: before the start, and between the boundaries of a manual clock.
     driver: Mutex<Option<Box<dyn Driver>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// What `stop` is to return, once the timer has come to its end.
+    /// The timeouts that `stop` will return, once the timer has ended.
     unprocessed: Mutex<Vec<Timeout>>,
-    /// The owner was dropped by the thread factory, which could not wait for itself.
+    /// The owner was dropped by the thread factory, which cannot wait for itself.
     orphaned: AtomicBool,
-    /// The owner and the engine: the last of them to leave sees to the memory.
+    /// The owner and the driver: the last one retires the memory.
     keepers: AtomicU8,
 }
 
-/// The number of pending timeouts, counted only if it is limited.
+/// The number of pending timeouts, counted only with a limit.
 #[repr(align(128))]
 struct Limited(AtomicUsize);
 
 impl Shared {
     pub(crate) fn new(settings: Settings, driver: Box<dyn Driver>) -> Arc<Shared> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        // Relaxed: any distinct number will do.
+        // Relaxed: only distinctness matters.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let shared = Arc::new(Shared {
             id,
@@ -139,25 +139,25 @@ impl Shared {
 
     // ── slots ─────────────────────────────────────────────────────────────────────────────────
 
-    /// The slot of a number that came from this timer: every number in an entry or a handle does.
+    /// The slot of a number from this timer, as in every entry and handle.
     #[inline]
     pub(crate) fn slot(&self, number: u32) -> &Slot<Timeout> {
-        // SAFETY: numbers are made by `Cache::take` alone, from this timer's slab, and travel to
-        // other threads with an entry or a handle, which orders the two calls.
+        // SAFETY: only `Cache::take` makes numbers, from this timer's slab. They reach other threads with an entry or a
+        // handle, which orders the two calls.
         unsafe { self.slab.slot(number) }
     }
 
     /// Frees a slot that was found [`ReleaseResult::Abandoned`](crate::slots::ReleaseResult).
     ///
-    /// Takes a pointer: the timer's memory may go in this very call, or in another thread's after the slot's last
-    /// store, and a `&self` has to be valid to the end of the call.
+    /// Takes a pointer: this call, or another thread after the slot's last store, may free the timer's memory, and a
+    /// `&self` must be valid to the end of the call.
     ///
     /// # Safety
     /// The caller has found the slot abandoned. Unless an `Arc` is held, the timer's memory must not be touched
     /// after this.
     #[inline]
     unsafe fn free(this: *const Shared, number: u32) {
-        // SAFETY: the slot is not free yet, which keeps the memory. No reference outlives this block.
+        // SAFETY: a slot that is not free keeps the memory. No reference outlives this block.
         let (slot, depot, id, stopped) = unsafe {
             let shared = &*this;
             let slot: *const Slot<Timeout> = shared.slot(number);
@@ -168,8 +168,8 @@ impl Shared {
                 shared.lifecycle.is_shutdown(),
             )
         };
-        // SAFETY: the depot is there up to the slot's last store, which is in `put`; the slot is the one of that
-        // number, and abandoned, as the caller says.
+        // SAFETY: the depot exists until the slot's last store, which is in `put`; the slot has that number and is
+        // abandoned, as the caller says.
         unsafe { local::with_cache_of(depot, |cache| cache.put(number, slot)) };
         // `this` may dangle from here on.
         if stopped {
@@ -177,27 +177,27 @@ impl Shared {
         }
     }
 
-    /// Frees a slot that the one who ran its task has found abandoned. The `Arc` keeps the memory meanwhile.
+    /// Frees a slot that was found abandoned after a run. The `Arc` keeps the memory.
     #[inline]
     pub(crate) fn free_after_run(self: &Arc<Self>, number: u32) {
         // SAFETY: the slot was found abandoned, and an `Arc` is held.
         unsafe { Shared::free(Arc::as_ptr(self), number) }
     }
 
-    /// Counts something on this thread's own counters.
+    /// Counts on this thread's counters.
     #[inline]
     pub(crate) fn count(&self, count: impl FnOnce(&Counters)) {
         local::with_cache(&self.depot, |cache| count(cache.counters()));
     }
 
-    /// The owner or the engine lets go of the timer.
+    /// Releases the timer for the owner or the driver.
     pub(crate) fn release_keeper(self: &Arc<Self>) {
         if self.keepers.fetch_sub(1, Ordering::AcqRel) == 1 {
             retired::retire(Arc::clone(self));
         }
     }
 
-    // ── what is asked from outside ────────────────────────────────────────────────────────────
+    // ── accessors ─────────────────────────────────────────────────────────────────────────────
 
     pub(crate) fn name(&self) -> &'static str {
         self.name
@@ -237,30 +237,30 @@ impl Shared {
         self.lifecycle.state()
     }
 
-    /// Returns `true` if the timer has been stopped, sequentially consistent.
+    /// Returns `true` if the timer has been stopped (sequentially consistent).
     #[inline]
     pub(crate) fn is_shutdown(&self) -> bool {
         self.lifecycle.is_shutdown()
     }
 
-    /// When the timer started, on its clock. Only of a timer that has.
+    /// The start time on the timer's clock. Only after the start.
     #[inline]
     pub(crate) fn started_at(&self) -> u64 {
         self.lifecycle.started_at()
     }
 
-    /// Says that the tasks of a boundary begin to run.
+    /// Notes that the tasks of a boundary begin to run.
     pub(crate) fn set_processed(&self, boundary: Tick) {
         self.processed.set(boundary.0);
     }
 
-    /// The boundary that the clock has passed. Only of a timer that has started.
+    /// The last boundary that has passed. Only after the start.
     pub(crate) fn passed(&self) -> Tick {
         self.scale
             .passed(self.clock.now().saturating_sub(self.lifecycle.started_at()))
     }
 
-    /// The moment of a boundary on the timer's clock.
+    /// The time of a boundary on the timer's clock.
     pub(crate) fn time_of(&self, boundary: Tick) -> Option<u64> {
         self.scale
             .time_of(boundary)?
@@ -275,12 +275,12 @@ impl Shared {
     }
 
     pub(crate) fn pending_timeouts(&self) -> usize {
-        // A call that is about to find the timer stopped may have counted its timeout already.
+        // A call that is about to see the stop may have counted its timeout already.
         if self.is_done() {
             return 0;
         }
         if self.max_pending != usize::MAX {
-            // One counter, so that not even a reading exceeds the limit.
+            // One counter, so that no reading exceeds the limit.
             return self.limited.0.load(Ordering::Relaxed);
         }
         self.pending() as usize
@@ -299,12 +299,12 @@ impl Shared {
         Stats::collect(&self.metrics, holdings, || self.depot.sums())
     }
 
-    /// Marks this thread as doing something for this timer.
+    /// Marks this thread as active for this timer.
     pub(crate) fn enter(&self, activity: Activity) -> reentrancy::ActivityGuard {
         reentrancy::enter(activity, self.id, self.clock_identity())
     }
 
-    /// Returns `true` if this thread is the timer's.
+    /// Returns `true` on the timer's thread.
     pub(crate) fn is_driven_here(&self) -> bool {
         reentrancy::is_driving(self.id, self.clock_identity())
     }

@@ -1,4 +1,4 @@
-//! Scheduling: a slot, its entry in the queue, and a worker that is woken if need be.
+//! Scheduling: arm a slot, queue its entry, wake the worker if it would be late.
 
 use super::Shared;
 use super::timeout::Timeout;
@@ -12,19 +12,19 @@ use crate::time::{FOREVER, Tick, nanos};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When a timeout is due.
+/// The deadline of a timeout, as the caller gives it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum When {
     /// This long after the call.
     After(Duration),
-    /// At this moment of the timer's clock.
+    /// At this time on the timer's clock.
     At(u64),
 }
 
 impl Shared {
-    /// Takes a task: arms a slot, pushes its entry, and looks whether the timer has stopped meanwhile.
+    /// Schedules a task: arms a slot, queues its entry, and checks whether the timer has stopped.
     ///
-    /// Inlined, so that the task is written to its slot from where it is; what it calls is not.
+    /// Inlined, so that the task is written straight to its slot; its callees are not.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
@@ -45,8 +45,8 @@ impl Shared {
         let entry = self.slot(number).arm(vacant, task, due, deadline, periodic);
         let timeout = Timeout::of_user(self, number);
         self.enqueue(entry);
-        // A stop that this look misses has not begun its scan when the entry was pushed, and will
-        // find the slot armed: see `shutdown::finalize`.
+        // If this check misses a stop, the scan of that stop begins after the push and finds the slot armed: see
+        // `shutdown::finalize`.
         if self.lifecycle.is_shutdown() {
             if let Some(task) = self.unschedule(number) {
                 return Err((task, RejectReason::Stopped));
@@ -55,7 +55,7 @@ impl Shared {
         Ok(timeout)
     }
 
-    /// A slot for a timeout that is taken, and counted. The reason is boxed to keep the answer small.
+    /// Takes a slot and counts the timeout. The reason is boxed to keep the result small.
     fn acquire_slot(self: &Arc<Self>) -> Result<Vacant, Box<RejectReason>> {
         if let Err(reason) = self.ensure_accepting() {
             self.metrics.shared.rejected.add(1);
@@ -63,13 +63,13 @@ impl Shared {
         }
         Ok(local::with_cache(&self.depot, |cache| {
             let vacant = cache.take(&self.slab);
-            // Before it is armed, so that nobody counts its end before its beginning.
+            // Before arming, so that no reader counts the end before the start.
             cache.counters().scheduled.add(1);
             vacant
         }))
     }
 
-    /// Makes room for one more and sees to it that the timer runs.
+    /// Starts the timer if need be, and reserves a place under the limit.
     #[inline]
     fn ensure_accepting(self: &Arc<Self>) -> Result<(), RejectReason> {
         if !self.lifecycle.is_started() {
@@ -84,8 +84,7 @@ impl Shared {
 
     #[cold]
     fn reserve_pending(&self) -> Result<(), RejectReason> {
-        // Relaxed: the counter guards no data. One update, never add and undo: the limit holds at
-        // every moment.
+        // Relaxed: the counter guards no data. One update instead of add and undo: the limit holds at all times.
         self.limited
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| {
@@ -97,7 +96,7 @@ impl Shared {
             })
     }
 
-    /// The counterpart of [`Shared::reserve_pending`], when a timeout is over.
+    /// Gives a place under the limit back: the counterpart of [`Shared::reserve_pending`].
     #[inline]
     pub(crate) fn release_pending(&self) {
         if self.max_pending != usize::MAX {
@@ -105,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// The boundary and the deadline, counted from the timer's start.
+    /// The due tick and the deadline.
     #[inline]
     pub(crate) fn deadline(&self, when: When) -> (Tick, u64) {
         let at = match when {
@@ -117,7 +116,7 @@ impl Shared {
             at => at.saturating_sub(self.lifecycle.started_at()),
         };
         let due = self.scale.due(deadline);
-        // A manual clock may stand on the very boundary whose tasks are running.
+        // A manual clock stands on the boundary whose tasks are running.
         let coming = self.clock.manual().map_or(0, |_| self.processed.get() + 1);
         (due.max(Tick(coming)), deadline)
     }
@@ -128,8 +127,8 @@ impl Shared {
         self.queue.push(entry, thread, self, || self.passed());
     }
 
-    /// The timer stopped while this call was scheduling: the slot's word decides whether the scan of
-    /// `stop` has seen it. If not, the task is taken back.
+    /// Takes a timeout back whose timer stopped during scheduling, unless the scan of `stop` has claimed it: the slot's
+    /// word decides.
     #[cold]
     fn unschedule(&self, number: u32) -> Option<StoredTask<Timeout>> {
         let task = self.slot(number).disarm()?;
@@ -139,8 +138,8 @@ impl Shared {
         Some(task)
     }
 
-    /// The timer stopped while a future's timeout was in its owner's hands, so that the scan of `stop` may
-    /// have passed it over: then it is counted here.
+    /// Counts the timeout of a future as unprocessed if the timer stopped while its task was being replaced, and the scan
+    /// of `stop` missed it.
     #[cold]
     pub(crate) fn count_unprocessed(&self, slot: &Slot<Timeout>) {
         if let Some(task) = slot.disarm() {
@@ -150,8 +149,8 @@ impl Shared {
         }
     }
 
-    /// The deadline of a slot whose word says `due`, from the timer's start. Two resets that raced
-    /// may have left another's deadline in the slot; then the boundary itself.
+    /// The deadline of a slot that is due at `due`. If two racing resets have left a deadline that does not round up to
+    /// `due`, the boundary itself.
     #[inline]
     pub(crate) fn deadline_of(&self, slot: &Slot<Timeout>, due: Tick) -> u64 {
         let deadline = slot.deadline();

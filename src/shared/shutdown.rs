@@ -1,23 +1,21 @@
-//! How a timer ends.
+//! Stop.
 //!
-//! One thread wins SHUTDOWN and wakes the worker, which notices between two tasks, or is found asleep.
-//! Then [`finalize`] looks at **every slot** rather than at queue and wheel: the slab is the register of what is
-//! armed, so nothing in flight can be lost. Each armed slot is claimed by the same compare-and-swap
-//! that firing and cancelling use.
+//! One thread wins SHUTDOWN and wakes the worker, which checks the state between two tasks. Then [`finalize`] looks at
+//! **every slot** rather than at queue and wheel: the slots record what is armed, so an entry in flight cannot be lost.
+//! Each armed slot is claimed by the compare-and-swap that firing and cancelling use.
 //!
-//! *No timeout is lost or returned twice.* Let `new_timeout` arm a slot, push (a sequentially
-//! consistent addition to a lane's counter), and then look at the state.
+//! *No timeout is lost or returned twice.* `new_timeout` arms a slot, pushes (a sequentially consistent operation on
+//! the queue), and then checks the state.
 //!
-//! - It reads STARTED: then it did so before SHUTDOWN was won, in the one order of sequentially
-//!   consistent operations, so its push precedes the scan's read of that lane's counter, which
-//!   therefore sees it, and the arming before it. The scan finds the slot armed, or in a later state:
-//!   fired, cancelled. (A new slot's number is given out under the slab's lock before it is armed. If
-//!   that was after the scan took the number of slots, the lock makes SHUTDOWN visible to the
-//!   look.) A timeout that never fires is not pushed; a fence stands in the push's place, and one in [`finalize`].
-//! - It reads SHUTDOWN: then it tries to take the slot back, against the scan and the worker. The word leaves
-//!   Armed once: rejected, or returned, or fired.
-//! - A `reset` cannot hide a timeout: its word stays Armed throughout. A periodic one on an executor is
-//!   Armed or Running at every moment, and the scan takes it in both.
+//! - It reads STARTED: in the one order of sequentially consistent operations the check precedes SHUTDOWN, so its push
+//!   precedes the scan's read of the queue, which therefore sees it, and the arming before it. The scan finds the slot
+//!   armed or in a later state. (A new slot's number is given out under the slab's lock before it is armed. If that came
+//!   after the scan took the number of slots, the lock makes SHUTDOWN visible to the check.) A timeout that never fires
+//!   is not pushed; fences take the place of the push and of the read.
+//! - It reads SHUTDOWN: it tries to take the slot back, against the scan and the worker. The word leaves Armed once:
+//!   rejected, returned or fired.
+//! - `reset` cannot hide a timeout: its word stays Armed. A periodic one on an executor is Armed or Running at any time,
+//!   and the scan claims it in both.
 
 use super::lifecycle::StopDecision;
 use super::reentrancy::{self, Activity};
@@ -54,10 +52,10 @@ impl Shared {
         }
     }
 
-    /// What the owner's drop does.
+    /// Called by the drop of the owner.
     pub(crate) fn drop_owner(self: &Arc<Self>) {
         if reentrancy::is_starting(self.id) {
-            // Dropped by its own thread factory: whoever called that ends it.
+            // Dropped by its own thread factory: the caller of the factory ends the timer.
             self.orphaned.store(true, Ordering::Release);
         } else if reentrancy::is_in_task() {
             end_detached(self);
@@ -68,8 +66,8 @@ impl Shared {
     }
 }
 
-/// Ends the timer without waiting, which might be waiting for this very thread: whoever runs the engine
-/// drops what is left.
+/// Ends the timer without waiting, which might be for this very thread: the thread that runs the driver drops the
+/// pending timeouts.
 pub(super) fn end_detached(shared: &Arc<Shared>) {
     match shared.lifecycle.request_stop(true) {
         StopDecision::BeforeStart => end_before_start(shared),
@@ -89,8 +87,8 @@ fn end_before_start(shared: &Arc<Shared>) {
     }
 }
 
-/// Sees to it that somebody ends a timer that has just been shut down: the worker, or on a manual
-/// clock whoever drives it, or else this thread.
+/// Ends a timer that has just been shut down: wakes the worker; on a manual clock, ends it on this thread unless another
+/// one runs the driver.
 fn end_running(shared: &Arc<Shared>) {
     if shared.clock.manual().is_none() {
         return shared.queue.wake_worker();
@@ -102,8 +100,8 @@ fn end_running(shared: &Arc<Shared>) {
     }
 }
 
-/// Waits for the thread to be gone, if this is not it, and if it drops no executor: that may wait in its drop for
-/// jobs, and one of them may be the caller, or wait for it.
+/// Joins the thread, unless this is it, or it drops an executor: the drop may wait for jobs, and one of them may be the
+/// caller or wait for it.
 fn join(shared: &Shared) {
     shared.lifecycle.wait_spawned();
     let thread = shared.thread.lock().take();
@@ -111,14 +109,13 @@ fn join(shared: &Shared) {
         return;
     }
     if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
-        // An error is a panic that the thread factory's own code has let out.
+        // An error is a panic in the thread factory's own code.
         let _ = thread.join();
     }
 }
 
-/// Lets the thread go that nobody will join, as its owner was dropped by a task. Otherwise its stack would be
-/// kept as long as any handle on the timer is. Called when the thread is known, and when it ends: whichever
-/// comes last.
+/// Detaches a thread that nobody will join, as a task dropped the owner. Otherwise its stack would be kept as long as a
+/// handle to the timer exists. Called when the thread is known and when it ends; the later call takes effect.
 pub(super) fn detach_thread(shared: &Shared) {
     if shared.lifecycle.is_detached() {
         let thread = shared.thread.lock().take();
@@ -126,7 +123,7 @@ pub(super) fn detach_thread(shared: &Shared) {
     }
 }
 
-/// The end of a timer, on the thread that ran its engine last: see the module's head.
+/// Ends the timer, on the thread that ran the driver last: see the head of this module.
 pub(super) fn finalize(shared: &Arc<Shared>, driver: Box<dyn Driver>) {
     shared.lifecycle.set_stopped_at(shared.clock.now());
     let (futures, left) = collect_pending(shared);
@@ -141,13 +138,13 @@ pub(super) fn finalize(shared: &Arc<Shared>, driver: Box<dyn Driver>) {
     detach_thread(shared);
     shared.release_keeper();
     shared.lifecycle.set_done();
-    // Last, what may wait in its drop for jobs that wait for this: the executor and the factory.
+    // Last: the drop of the executor or the factory may wait for jobs that wait for this call.
     drop(driver);
     let spawner = shared.spawner.lock().take();
     catch_panic("the drop of the thread factory", || drop(spawner));
 }
 
-/// Claims all that is pending; futures apart from the rest.
+/// Claims all pending timeouts: those of futures, and the others.
 fn collect_pending(shared: &Arc<Shared>) -> (Vec<Timeout>, Vec<Timeout>) {
     // Orders this scan after the pushes that it must not miss.
     shared.queue.order_after_pushes();
@@ -165,7 +162,7 @@ fn collect_pending(shared: &Arc<Shared>) -> (Vec<Timeout>, Vec<Timeout>) {
     (futures, left)
 }
 
-/// Drops timeouts that nobody asked for, and says how many there were.
+/// Drops unprocessed timeouts and logs their number.
 fn drop_leftovers(shared: &Shared, left: Vec<Timeout>) {
     if !left.is_empty() {
         let (name, count) = (shared.name, left.len());

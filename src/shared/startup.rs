@@ -1,8 +1,8 @@
-//! How a timer starts.
+//! Start.
 //!
-//! One thread wins STARTING and calls the thread factory, without a lock. The job that it passes
-//! runs the worker and reports that it does; a job that is dropped unrun reports that too. The
-//! starter waits for one of the two, and everybody else for the starter ([`super::lifecycle`]).
+//! One thread wins STARTING and calls the thread factory, without a lock. The job that it passes runs the worker and
+//! reports that it has begun; a job that is dropped without running reports that too. The starter waits for one of the
+//! two, all other threads wait for the starter ([`super::lifecycle`]).
 
 use super::lifecycle::StartDecision;
 use super::reentrancy::{self, Activity};
@@ -15,10 +15,10 @@ use crate::time::ManualClock;
 use std::io;
 use std::sync::{Arc, Weak};
 
-/// What starts a thread that runs the job it is given.
+/// Starts a thread that runs the given job.
 pub(crate) type Factory = Arc<dyn Fn(Job) -> io::Result<JoinHandle<()>> + Send + Sync>;
 
-/// What it takes to start the timer's thread; gone when the timer has stopped.
+/// Starts the timer's thread. Dropped when the timer has stopped.
 pub(super) struct ThreadSpawner {
     factory: Factory,
 }
@@ -69,7 +69,7 @@ fn start_on_manual_clock(shared: &Arc<Shared>, clock: &ManualClock) {
     shared.lifecycle.set_spawned();
 }
 
-/// One try to start the thread, as its two sides see it.
+/// One attempt to start the thread: shared by the starter and the job.
 #[derive(Default)]
 struct StartHandshake {
     outcome: Mutex<Outcome>,
@@ -80,16 +80,16 @@ struct StartHandshake {
 enum Outcome {
     #[default]
     Open,
-    /// The job has begun, and is about to start the timer.
+    /// The job has begun and is about to start the timer.
     Begun,
     /// The timer has started.
     Running,
-    /// The job was dropped, or its starter has given it up.
+    /// The job was dropped, or the starter has given up.
     Failed,
 }
 
 impl StartHandshake {
-    /// Moves on from Open; where it stands after that.
+    /// Moves from Open to `outcome`. Returns the current outcome.
     fn decide(&self, outcome: Outcome) -> Outcome {
         self.advance(Outcome::Open, outcome)
     }
@@ -113,7 +113,7 @@ impl StartHandshake {
     }
 }
 
-/// Gives STARTING up again, if the factory fails or panics.
+/// Leaves STARTING if the factory fails or panics.
 struct StartGuard<'a> {
     shared: &'a Shared,
     handshake: &'a StartHandshake,
@@ -153,7 +153,7 @@ fn spawn_worker(shared: &Arc<Shared>) -> Result<(), StartError> {
         factory(Box::new(move || job.run()))
     };
     if made.is_err() {
-        // It may have started a thread all the same.
+        // It may have started a thread nevertheless.
         handshake.decide(Outcome::Failed);
     }
     if handshake.wait() == Outcome::Running {
@@ -189,8 +189,7 @@ impl WorkerJob {
         shared.lifecycle.started(shared.clock.now());
         self.handshake.advance(Outcome::Begun, Outcome::Running);
         if catch_panic("the timer thread", || driver.run(shared)) {
-            // What foreign code does is contained where it is called: this is a defect of ours. Nobody
-            // shall wait for a timer that is dead.
+            // User panics are caught at the call, so this is our bug. Stop the timer, so that nobody blocks for ever.
             shared.lifecycle.request_stop(true);
         }
         shutdown::finalize(shared, driver);

@@ -1,44 +1,40 @@
-//! A slot: the 64 bytes in which one timeout lives, and every transition of its state word.
+//! A slot: the 64-byte record of one timeout, and every transition of its state word.
 //!
-//! # Who may touch what
+//! # Ownership
 //!
-//! The word decides. A thread may read or write the task bytes only after it has won the transition
-//! that makes them its own; the tokens [`Vacant`] and [`Running`] stand for that right, and cannot
-//! be copied. Everything else in a slot is atomic.
+//! The word decides. A thread reads or writes the task only after it has won the transition that gives it the task; the
+//! tokens [`Vacant`] and [`Running`] stand for that right and cannot be copied. All other fields are atomic.
 //!
-//! A slot is not reused while a handle on it exists (bits U and R), so a handle's answers are right
-//! for ever and need no generation; the only stale references are the [`Entry`]s in queue and wheel,
-//! and those are checked against `seq` and `epoch`.
+//! A slot is not reused while a handle to it exists (bits U and R), so handles need no generation. The only stale
+//! references are [`Entry`]s in queue and wheel; they are checked against `seq` and `epoch`.
 //!
-//! # The transitions
+//! # Transitions
 //!
-//! | # | transition | who | operation | pairs with |
+//! | # | transition | by | operation | pairs with |
 //! |---|---|---|---|---|
-//! | 1 | Free → Armed, U | the allocating caller, alone | writes task, epoch, deadline; `store Release` | Acquire of 4, 5, 6 |
-//! | 2 | Armed, due → later | a handle | CAS Relaxed: publishes only the word, and as an RMW it carries 1's release sequence on | – |
+//! | 1 | Free → Armed, U | the allocating caller, which owns the slot | writes task, epoch, deadline; `store Release` | Acquire of 4, 5, 6 |
+//! | 2 | Armed, due → later | a handle | CAS Relaxed: publishes only the word, and as an RMW continues the release sequence of 1 | – |
 //! | 3 | Armed, due → earlier, seq + 1 | a handle | CAS Relaxed, then the push of a new entry | the queue's Release/Acquire |
 //! | 4 | Armed → Cancelled; Running P → CancelRequested | a handle, or the task's own `&Timeout` | CAS Acquire, then the task is moved out | 1, 8 |
 //! | 5 | Armed (due ≤ t) → Running | the worker | CAS Acquire | 1, 8 |
 //! | 6 | Armed → Stopped, R; Running P → CancelRequested, R | the scan of `stop` | CAS `AcqRel` | 1, 8; 9, 10 |
-//! | 7 | Running → Expired | the runner | `fetch_add AcqRel`; no U left: 11. If 5 saw no U: straight to 11 | 10 |
-//! | 8 | Running P → Armed (due′), seq + 1 | the runner | writes task, deadline; CAS Release. Finds CancelRequested: drops the task, `fetch_add AcqRel` → Cancelled; no U, R left: 11 | 4, 5, 6 |
-//! | 9 | Stopped → TaskTaken | the holder of the R handle | CAS Acquire, then the task is moved out | 6 |
-//! | 10 | clear U or R | that handle's drop | `fetch_and AcqRel`; if that leaves an ended slot without handles: 11. Shortcut: a `load Acquire` that shows it over and without R means that nobody else is left: 11 at once, without a locked instruction | 7, 8 |
-//! | 11 | → Free, seq kept | the one who is left | `store Release`, the last touch of the timer's memory | the Acquire of the scan that decides whether that memory can go |
-//! | 12 | Armed → Running, and by 8 back to Armed, seq + 1, with another task | the future that holds U | CAS Acquire; 8 | 1, 8; 4, 5, 6 |
+//! | 7 | Running → Expired | the runner | `fetch_add AcqRel`; without U: 11. If 5 saw no U: 11 at once | 10 |
+//! | 8 | Running P → Armed (due′), seq + 1 | the runner | writes task, deadline; CAS Release. On CancelRequested: drops the task, `fetch_add AcqRel` → Cancelled; without U and R: 11 | 4, 5, 6 |
+//! | 9 | Stopped → TaskTaken | the R handle | CAS Acquire, then the task is moved out | 6 |
+//! | 10 | clear U or R | the drop of that handle | `fetch_and AcqRel`; if that leaves an ended slot without handles: 11. Shortcut: if a `load Acquire` shows an ended slot without the other handle, no other thread is left: 11 without a locked instruction | 7, 8 |
+//! | 11 | → Free, seq kept | the last one | `store Release`, the last access to the timer's memory | the Acquire of the scan that decides whether that memory can be freed |
+//! | 12 | Armed → Running, then by 8 Armed again, seq + 1, with another task | the future that holds U | CAS Acquire; 8 | 1, 8; 4, 5, 6 |
 //!
-//! An entry is **met** by the worker or a compacting producer: see [`Slot::is_dead`] and
-//! [`Slot::claim`]. The invariant that both rely on: every Armed word (but one that is due
-//! never) has exactly one live entry, filed at a tick not after its due tick, or a call stands
-//! between its word and its push. Moving a timeout later keeps the entry, which is filed again when
-//! met; moving it earlier kills the entry by `seq` and pushes another.
+//! The worker or a compacting producer checks an entry with [`Slot::is_dead`] or [`Slot::claim`]. Both rely on this
+//! invariant: every Armed word (unless it is due never) has exactly one live entry, at a tick not after its due tick,
+//! or a call is between its word and its push. Moving a timeout later keeps the entry, which is inserted again when it is
+//! reached; moving it earlier invalidates the entry by `seq` and pushes another.
 //!
-//! `seq` may wrap within one life (after 8192 resets to an earlier time). A dead entry then passes
-//! for live: it can only be filed again, or fire what the CAS says is due. No sweep can remove it, so a sweep
-//! must not insist (`Round` in `engine.rs`). Over
-//! several lives `epoch` counts the wraps, which makes 2^45 lives of one slot until an entry can
-//! mistake its tenant: at ten million a second, forty days of reusing one slot while one entry lies still,
-//! and then it costs that tenant its place in the order of one boundary, nothing else.
+//! `seq` may wrap within one arming (after 8192 resets to an earlier time). A dead entry then passes for live. It can
+//! only be inserted again, or fire what the CAS says is due; the worker bounds how often it sweeps over such entries.
+//! Across armings `epoch` counts the wraps: 2^45 armings of one slot until an entry can match a later timeout. At ten
+//! million a second that takes forty days of reusing one slot while one entry stays where it is, and then it only
+//! changes the order within one boundary.
 
 use super::stored_task::{Kind, StoredTask};
 use super::word::{State, Status, Word};
@@ -47,39 +43,38 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::time::Tick;
 use std::mem::MaybeUninit;
 
-/// See the module's head. All zeroes is a valid slot: free, never used.
+/// All zeroes is a valid slot: free, never used.
 #[repr(C, align(64))]
 pub(crate) struct Slot<A: 'static> {
-    /// A [`Word`]. Its table of states and transitions is in the head of this module.
+    /// A [`Word`].
     word: AtomicU64,
     /// Nanoseconds from the timer's start to the deadline; on a free list, the next free slot.
     deadline: AtomicU64,
-    /// How often `seq` has gone round at arming.
+    /// Counts the wraps of `seq` at arming.
     epoch: AtomicU32,
-    /// Valid in the states Armed and Stopped; in Running and CancelRequested the runner has it.
+    /// Valid in the states Armed and Stopped; in Running and CancelRequested the runner owns the task.
     task: UnsafeCell<MaybeUninit<StoredTask<A>>>,
 }
 
 const _: () = assert!(cfg!(hashed_wheel_loom) || size_of::<Slot<()>>() == 64);
 
-// SAFETY: all fields are atomic but `task`, which is touched only by the thread that the word names
-// (the tables above), and a `StoredTask` is `Send`.
+// SAFETY: all fields are atomic but `task`, which is accessed only by the thread that won it (the table above), and a
+// `StoredTask` is `Send`.
 unsafe impl<A> Sync for Slot<A> {}
 // SAFETY: as above.
 unsafe impl<A> Send for Slot<A> {}
 
-/// The right to arm a free slot: nobody else knows it.
+/// The right to arm a free slot, which no other thread knows.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Vacant(u32);
 
-/// The right of the one who runs a slot's task: it must be ended by [`Slot::finish_run`] or given back
-/// by [`Slot::rearm`].
+/// The right to run a slot's task. Ended by [`Slot::finish_run`] or [`Slot::rearm`].
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Running {
     slot: u32,
-    /// It runs once and its handle was gone when it was claimed: nobody else can look at the slot.
+    /// A one-shot without a handle when it was claimed: no other thread can access the slot.
     unobserved: bool,
 }
 
@@ -91,7 +86,7 @@ impl Running {
 
 impl Vacant {
     /// # Safety
-    /// The slot is free, and whoever took it from the free list gives up its claim with this call.
+    /// The slot is free, and the caller, which took it from the free list, gives up its claim with this call.
     #[inline]
     pub(crate) unsafe fn new(slot: u32) -> Vacant {
         Vacant(slot)
@@ -103,54 +98,54 @@ impl Vacant {
     }
 }
 
-/// What became of an entry that was due.
+/// The result of [`Slot::claim`].
 #[derive(Debug)]
 pub(crate) enum ClaimResult<A: 'static> {
-    /// Its timeout is over, or has another entry.
+    /// The timeout is over, or has another entry.
     Dead,
-    /// Its timeout was moved, or is about to be armed again: file it at this tick.
+    /// The timeout was moved, or is about to be armed again: insert the entry at this tick.
     Later(Tick),
-    /// It is due, and the task is the caller's.
+    /// The timeout is due; the caller owns the task.
     Due(Running, StoredTask<A>),
 }
 
-/// What came of a reset.
+/// The result of [`Slot::reset`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reset {
-    /// It is not a pending one-shot timeout.
+    /// Not a pending one-shot timeout.
     TooLate,
-    /// It is moved, and the entry that is filed will do.
+    /// Moved; the entry in the wheel stays valid.
     Moved,
-    /// It is moved, and this entry is to be pushed in place of the one that is filed.
+    /// Moved; this entry replaces the one in the wheel.
     MovedEarlier(Entry),
 }
 
-/// What `stop` found in a slot.
+/// The result of [`Slot::stop`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StopOutcome {
-    /// Nothing that is pending.
+    /// Nothing was pending.
     Nothing,
-    /// A pending timeout, to be returned.
+    /// A pending timeout, returned to the caller of `stop`.
     Returned,
 }
 
-/// Which of the handles on a slot: its bit in the word.
+/// The handles to a slot, by their bit in the word.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum Handle {
-    /// Of the one who scheduled it: bit U.
+    /// Returned by `new_timeout`: bit U.
     User = Word::USER as u8,
-    /// Of the one who stopped the timer: bit R.
+    /// Returned by `stop`: bit R.
     Returned = Word::RETURNED as u8,
 }
 
-/// Whether the slot has become the caller's to free.
+/// The result of releasing a handle or ending a run.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 #[must_use]
 pub(crate) enum ReleaseResult {
-    /// Somebody else is still there.
+    /// Another handle or the run still uses the slot.
     InUse,
-    /// The caller was the last and has to free the slot.
+    /// The caller was the last and frees the slot.
     Abandoned,
 }
 
@@ -177,13 +172,13 @@ impl<A> Slot<A> {
         self.word().seq()
     }
 
-    /// What handles may know of its timeout.
+    /// The status of the timeout.
     #[inline]
     pub(crate) fn status(&self) -> Status {
         self.word().status()
     }
 
-    /// Fetches the slot into the cache.
+    /// Prefetches the slot.
     #[inline]
     pub(crate) fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
@@ -194,20 +189,20 @@ impl<A> Slot<A> {
         }
     }
 
-    /// Nanoseconds from the timer's start to the deadline. Two resets that race may leave the
-    /// deadline of one with the due tick of the other: use it only if it rounds up to `due`.
+    /// The deadline. Two racing resets may leave the deadline of one with the due tick of the other: use it only if it
+    /// rounds up to `due`.
     #[inline]
     pub(crate) fn deadline(&self) -> u64 {
-        // Relaxed: a hint, as said above.
+        // Relaxed: a hint.
         self.deadline.load(Ordering::Relaxed)
     }
 
     // ── on a free list ────────────────────────────────────────────────────────────────────────
 
-    /// The next slot of the free list that this free slot is on.
+    /// The next slot in the free list.
     #[inline]
     pub(crate) fn next_free(&self) -> u32 {
-        // Relaxed: a free slot belongs to its list, which orders the accesses.
+        // Relaxed: a free slot belongs to its list, which orders accesses.
         self.deadline.load(Ordering::Relaxed) as u32
     }
 
@@ -218,7 +213,7 @@ impl<A> Slot<A> {
 
     // ── the caller's side ─────────────────────────────────────────────────────────────────────
 
-    /// Transition 1. Returns the entry to be pushed.
+    /// Transition 1. Returns the entry to push.
     #[expect(clippy::needless_pass_by_value, reason = "the right is used up")]
     #[inline]
     pub(crate) fn arm(
@@ -230,7 +225,7 @@ impl<A> Slot<A> {
         periodic: bool,
     ) -> Entry {
         let slot = vacant.0;
-        // Relaxed: `vacant` makes this thread the only one that writes here.
+        // Relaxed: `vacant` makes this thread the only writer.
         let seq = Word(self.word.load(Ordering::Relaxed)).next_seq();
         let mut epoch = self.epoch.load(Ordering::Relaxed);
         if seq == 0 {
@@ -238,7 +233,7 @@ impl<A> Slot<A> {
             self.epoch.store(epoch, Ordering::Relaxed);
         }
         self.deadline.store(deadline, Ordering::Relaxed);
-        // SAFETY: `vacant` says that the bytes are nobody's.
+        // SAFETY: `vacant` is the right to write the task.
         self.task.with_mut(|cell| unsafe { (*cell).write(task) });
         self.word
             .store(Word::armed(due, seq, periodic).0, Ordering::Release);
@@ -248,7 +243,7 @@ impl<A> Slot<A> {
     /// Transitions 2 and 3.
     #[inline]
     pub(crate) fn reset(&self, slot: u32, due: Tick, deadline: u64) -> Reset {
-        // Relaxed: nothing but the word is read on the strength of it.
+        // Relaxed: only the word is read.
         let mut word = Word(self.word.load(Ordering::Relaxed));
         loop {
             if word.state() != State::Armed || word.is_periodic() {
@@ -264,7 +259,7 @@ impl<A> Slot<A> {
             ) {
                 Ok(_) => {
                     self.deadline.store(deadline, Ordering::Relaxed);
-                    // Relaxed: `epoch` changes only at arming, which this handle has seen.
+                    // Relaxed: `epoch` changes only at arming, which happened before this handle existed.
                     let epoch = self.epoch.load(Ordering::Relaxed);
                     return if earlier {
                         Reset::MovedEarlier(Entry::new(due, new.seq(), slot, epoch))
@@ -277,10 +272,10 @@ impl<A> Slot<A> {
         }
     }
 
-    /// Transition 4: whether this call is the one that ends the timeout. If so, `settle` is called, and
-    /// then the task is dropped, last of all: its drop may panic, or call the timer.
+    /// Transition 4. Returns `true` if this call ended the timeout; then `on_cancel` has been called and the task dropped,
+    /// in this order: the drop may panic or call the timer.
     #[inline]
-    pub(crate) fn cancel(&self, settle: impl FnOnce()) -> bool {
+    pub(crate) fn cancel(&self, on_cancel: impl FnOnce()) -> bool {
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
         loop {
@@ -291,13 +286,13 @@ impl<A> Slot<A> {
             };
             match self.try_transition(word, to) {
                 Ok(()) if to == State::Cancelled => {
-                    // SAFETY: Armed → Cancelled was won, which makes the task this call's.
+                    // SAFETY: this call won Armed → Cancelled, and with it the task.
                     let _task = unsafe { self.take_task() };
-                    settle();
+                    on_cancel();
                     return true;
                 }
                 Ok(()) => {
-                    settle();
+                    on_cancel();
                     return true;
                 }
                 Err(now) => word = now,
@@ -305,15 +300,13 @@ impl<A> Slot<A> {
         }
     }
 
-    /// The first half of transition 4, for a call that takes back what it has just armed: it has no
-    /// business with a run that has begun.
+    /// The first half of transition 4, for a call that takes back what it has just armed. Leaves a run alone.
     pub(crate) fn disarm(&self) -> Option<StoredTask<A>> {
         self.take_from(State::Armed, State::Cancelled)
     }
 
-    /// Transition 12, for the holder of the user's handle, which runs nothing but takes the task out to
-    /// [`Slot::rearm`] the slot with another. Meanwhile the worker and `stop` take it for one that is
-    /// being fired: they drop its entry, and leave it alone.
+    /// Transition 12, for the user's handle: takes the task out, to [`Slot::rearm`] the slot with another. Until then the
+    /// worker and `stop` treat the timeout as being fired: they drop its entry and leave it alone.
     pub(crate) fn begin_replace(&self, slot: u32) -> Option<(Running, StoredTask<A>)> {
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
@@ -325,7 +318,7 @@ impl<A> Slot<A> {
                         slot,
                         unobserved: false,
                     };
-                    // SAFETY: Armed → Running was won, which makes the task this call's.
+                    // SAFETY: this call won Armed → Running, and with it the task.
                     return Some((running, unsafe { self.take_task() }));
                 }
                 Err(now) => word = now,
@@ -334,13 +327,13 @@ impl<A> Slot<A> {
         None
     }
 
-    /// Leaves `from` for `to`, with the task, if that is where the slot is.
+    /// Moves from `from` to `to` and takes the task, if the slot is in `from`.
     fn take_from(&self, from: State, to: State) -> Option<StoredTask<A>> {
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
         while word.state() == from {
             match self.try_transition(word, to) {
-                // SAFETY: leaving Armed or Stopped was won, which makes the task this call's.
+                // SAFETY: this call won the transition out of Armed or Stopped, and with it the task.
                 Ok(()) => return Some(unsafe { self.take_task() }),
                 Err(now) => word = now,
             }
@@ -361,10 +354,10 @@ impl<A> Slot<A> {
             .map_err(Word)
     }
 
-    /// Transition 10 for a handle that goes.
+    /// Transition 10 for a handle that is dropped.
     ///
-    /// Takes a pointer: once the bit is cleared, another thread may free the slot and the memory that it
-    /// lies in before this call returns, and a `&Slot` has to be valid to the end of the call.
+    /// Takes a pointer: once the bit is cleared, another thread may free the memory before this call returns, and a
+    /// `&Slot` must be valid to the end of the call.
     ///
     /// # Safety
     /// The caller holds the handle of that bit, and gives it up with this call. Unless that leaves the slot
@@ -372,7 +365,7 @@ impl<A> Slot<A> {
     #[inline]
     pub(crate) unsafe fn release(slot: *const Self, handle: Handle) -> ReleaseResult {
         let handle = u64::from(handle as u8);
-        // SAFETY: the caller's handle keeps the slot up to the `fetch_and`. The reference is to the word unobserved:
+        // SAFETY: the caller's handle keeps the slot up to the `fetch_and`. The reference is to the word alone:
         // an atomic, and so behind an `UnsafeCell` from end to end, may be freed while a call has it.
         let word = unsafe { &(*slot).word };
         let seen = Word(word.load(Ordering::Acquire));
@@ -388,8 +381,8 @@ impl<A> Slot<A> {
         }
     }
 
-    /// Transition 11: the last touch of a slot that was found [`ReleaseResult::Abandoned`]. The caller puts
-    /// it on a free list, which it has looked up before this call.
+    /// Transition 11: the last access to a slot that was found [`ReleaseResult::Abandoned`]. The caller puts it on a
+    /// free list that it has looked up before this call.
     ///
     /// Takes a pointer for the same reason as [`Slot::release`].
     ///
@@ -398,7 +391,7 @@ impl<A> Slot<A> {
     #[inline]
     pub(crate) unsafe fn free(slot: *const Self, next_free: u32) {
         // SAFETY: a slot that is not free is there, and only this call frees it, with the last line. The
-        // reference is to the word unobserved, as in `release`.
+        // reference is to the word alone, as in `release`.
         let word = unsafe { &(*slot).word };
         // Relaxed: this thread is the only one left, `release` or `finish_run` has acquired the others'.
         let last = Word(word.load(Ordering::Relaxed));
@@ -418,13 +411,13 @@ impl<A> Slot<A> {
 
     // ── the worker's side ─────────────────────────────────────────────────────────────────────
 
-    /// Returns `true` if `entry` can never fire anything.
+    /// Returns `true` if `entry` can never fire a timeout.
     #[inline]
     pub(crate) fn is_dead(&self, entry: Entry) -> bool {
         self.live_due(entry).is_none()
     }
 
-    /// The tick at which a live `entry` is to be looked at; `None` for a dead one.
+    /// The due tick of a live `entry`; `None` for a dead one.
     #[inline]
     pub(crate) fn live_due(&self, entry: Entry) -> Option<Tick> {
         self.live_due_of(self.word(), entry)
@@ -438,7 +431,7 @@ impl<A> Slot<A> {
         }
         match word.state() {
             State::Armed if word.seq() == entry.seq() => Some(word.due()),
-            // The entry of a run's successor is pushed before the word is given back.
+            // The entry of the next run is pushed before the word is Armed again.
             State::Running if word.is_periodic() && word.next_seq() == entry.seq() => {
                 Some(entry.due())
             }
@@ -473,7 +466,7 @@ impl<A> Slot<A> {
                         slot: entry.slot(),
                         unobserved,
                     };
-                    // SAFETY: Armed → Running was won, which makes the task this call's.
+                    // SAFETY: this call won Armed → Running, and with it the task.
                     return ClaimResult::Due(running, unsafe { self.take_task() });
                 }
                 Err(now) => word = Word(now),
@@ -481,7 +474,7 @@ impl<A> Slot<A> {
         }
     }
 
-    /// Transition 7, or the end of 8: the run is over, and the task is gone.
+    /// Transition 7, or the end of 8: ends a run whose task is gone.
     #[expect(clippy::needless_pass_by_value, reason = "the right is used up")]
     #[inline]
     pub(crate) fn finish_run(&self, running: Running) -> ReleaseResult {
@@ -496,9 +489,9 @@ impl<A> Slot<A> {
         }
     }
 
-    /// The entry under which [`Slot::rearm`] will arm the slot again.
+    /// The entry for the arming that [`Slot::rearm`] will do.
     pub(crate) fn next_entry(&self, running: &Running, due: Tick) -> Entry {
-        // Relaxed: while it runs, nobody changes `seq` or `epoch`.
+        // Relaxed: `seq` and `epoch` do not change during a run.
         let word = Word(self.word.load(Ordering::Relaxed));
         Entry::new(
             due,
@@ -508,8 +501,8 @@ impl<A> Slot<A> {
         )
     }
 
-    /// Transition 8: the periodic task goes back into its slot, due at `due`. If it was cancelled
-    /// or stopped during its run, the task comes back, to be dropped and then [`Slot::finish_run`]ed.
+    /// Transition 8: arms the slot with `task`, due at `due`. If the timeout was cancelled or stopped during its run,
+    /// returns the task, to be dropped before [`Slot::finish_run`].
     pub(crate) fn rearm(
         &self,
         running: Running,
@@ -518,7 +511,7 @@ impl<A> Slot<A> {
         deadline: u64,
     ) -> Result<(), (Running, StoredTask<A>)> {
         self.deadline.store(deadline, Ordering::Relaxed);
-        // SAFETY: the right to the task bytes is `running`.
+        // SAFETY: `running` is the right to the task.
         self.task.with_mut(|cell| unsafe { (*cell).write(task) });
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
@@ -535,16 +528,16 @@ impl<A> Slot<A> {
             }
         }
         self.bump_seq(word);
-        // SAFETY: the CAS did not happen, so the bytes are still this call's, as written above.
+        // SAFETY: the CAS did not happen, so this call still owns the task that it wrote above.
         Err((running, unsafe { self.take_task() }))
     }
 
-    /// Counts the entry of a run that will not come: on an executor it is in the queue already, and the
-    /// slot's next tenant must not be taken for the one it was written for.
+    /// Invalidates the entry of a run that will not come. On an executor it is in the queue already, and must not match
+    /// the slot's next timeout.
     #[cold]
     fn bump_seq(&self, mut word: Word) {
-        // Relaxed: the state stays as it is, and as an RMW it carries the release sequence on. Handles
-        // may clear their bits meanwhile.
+        // Relaxed: the state stays, and an RMW continues the release sequence. Handles may clear their bits
+        // concurrently.
         while let Err(now) = self.word.compare_exchange_weak(
             word.0,
             word.with_next_seq().0,
@@ -577,29 +570,29 @@ impl<A> Slot<A> {
         }
     }
 
-    /// Transition 9: the task, the first time.
+    /// Transition 9: takes the task, the first time.
     pub(crate) fn take_stopped(&self) -> Option<StoredTask<A>> {
         self.take_from(State::Stopped, State::TaskTaken)
     }
 
-    /// What kind of task a slot holds that was [`StopOutcome::Returned`].
+    /// The kind of task in a slot that was [`StopOutcome::Returned`].
     ///
     /// # Safety
     /// The caller holds the slot's R handle, so that the slot is not used for another timeout.
     pub(crate) unsafe fn stopped_kind(&self) -> Option<Kind> {
         (self.word().state() == State::Stopped).then(|| {
-            // SAFETY: the bytes have held a task since the state was Stopped, and R keeps anybody from
-            // writing others. Somebody may take the task out meanwhile: that is a read as well.
+            // SAFETY: a Stopped slot holds a task, and R keeps the slot from being armed again. Another thread may take
+            // the task out concurrently: that is a read as well.
             self.task
                 .with(|cell| unsafe { (*cell).assume_init_ref().kind() })
         })
     }
 
     /// # Safety
-    /// The caller has just won a transition that made the task bytes its own.
+    /// The caller has just won a transition that gives it the task.
     #[inline]
     unsafe fn take_task(&self) -> StoredTask<A> {
-        // SAFETY: the bytes hold a task since the slot was armed, and the caller alone reads it.
+        // SAFETY: the slot has held a task since it was armed, and only the caller reads it.
         self.task
             .with_mut(|cell| unsafe { (*cell).assume_init_read() })
     }

@@ -1,21 +1,20 @@
-//! A task as a slot holds it: in place if it is small, boxed if it is not.
+//! A type-erased task: in place up to 32 bytes, boxed beyond.
 //!
-//! [`StoredTask`] owns one closure with its type forgotten: a pointer to a table of functions and
-//! 32 bytes. It is moved like any other value; where it lies in a slot, the slot's state word says
-//! whose it is.
+//! [`StoredTask`] owns one closure: a pointer to a table of functions, and 32 bytes. It moves like any other value. In
+//! a slot, the state word says which thread owns it.
 
 use crate::time::Period;
 use std::fmt;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 
-/// What is to be done with the task when it is due or when its timer stops.
+/// How a task runs, and what `stop` does with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Runs once, wherever tasks run.
     Once,
     /// Runs again and again.
     Periodic,
-    /// Wakes a future: always on the timer thread, and never among what `stop` returns.
+    /// Wakes a future: always on the timer thread, never returned by `stop`.
     Future,
 }
 
@@ -24,8 +23,7 @@ type Data = MaybeUninit<[u64; 4]>;
 /// A boxed task, to be called once with an `A`.
 pub(crate) type BoxedTask<A> = Box<dyn FnOnce(&A) + Send>;
 
-/// The functions of one closure type, which is given an `A`. `data` points to what [`StoredTask`] was
-/// made with.
+/// The functions of one closure type, which takes an `&A`. `data` points to the data of the [`StoredTask`].
 struct Vtable<A> {
     kind: Kind,
     /// Runs a task of [`Kind::Once`] or [`Kind::Future`] and consumes it.
@@ -38,13 +36,13 @@ struct Vtable<A> {
     into_task: unsafe fn(data: *mut Data) -> BoxedTask<A>,
 }
 
-/// An owned task with its type forgotten, which is given an `A` when it runs.
+/// An owned, type-erased task, which takes an `&A` when it runs.
 pub(crate) struct StoredTask<A: 'static> {
     vtable: &'static Vtable<A>,
     data: Data,
 }
 
-// SAFETY: every constructor asks for a closure that is `Send`, and nothing else is inside.
+// SAFETY: every constructor requires a `Send` closure, and nothing else is inside.
 unsafe impl<A> Send for StoredTask<A> {}
 
 impl<A> StoredTask<A> {
@@ -147,7 +145,7 @@ impl<A> Drop for StoredTask<A> {
     }
 }
 
-/// Returns `true` if an `F` lies in place; otherwise a `Box<F>` does.
+/// Returns `true` if an `F` is stored in place, `false` if it is boxed.
 const fn fits<F>() -> bool {
     size_of::<F>() <= size_of::<Data>() && align_of::<F>() <= align_of::<Data>()
 }
@@ -194,7 +192,7 @@ unsafe fn take_boxed<T>(data: *mut Data) -> Box<T> {
     unsafe { Box::from_raw(data.cast::<*mut T>().read()) }
 }
 
-/// A periodic task with its period in front, where [`StoredTask::period`] finds it.
+/// A periodic task. The period comes first, where [`StoredTask::period`] reads it.
 #[repr(C)]
 struct PeriodicTask<F> {
     period: Period,

@@ -1,4 +1,4 @@
-//! The state word of a slot: everything that decides who may touch it, in one atomic.
+//! The state word of a slot: due tick, sequence, handles and state in one atomic.
 //!
 //! ```text
 //! bit 63                19 18        6  5   4   3  2     0
@@ -9,14 +9,14 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | due | the boundary it fires at, [`Tick::NEVER`] for none |
-//! | seq | goes up at each arming and with each new entry; an entry with another one is dead |
+//! | due | the tick it fires at, [`Tick::NEVER`] for none |
+//! | seq | incremented at each arming and with each new entry; an entry with another `seq` is dead |
 //! | P | periodic |
 //! | R | the handle that `stop` returned exists |
 //! | U | the user's handle exists |
 //!
-//! Because due and state are compared together by every compare-and-swap, a timeout cannot be
-//! claimed for a deadline it no longer has: never early, by construction.
+//! Every compare-and-swap compares due and state together, so a timeout cannot be claimed for a due tick that it no
+//! longer has: it never fires early.
 
 use crate::entry::Entry;
 use crate::time::Tick;
@@ -26,12 +26,11 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub(crate) enum State {
-    /// On a free list, or in the hands of a call that is about to arm it. The task bytes are
-    /// nobody's.
+    /// On a free list, or taken by a call that is about to arm it. No task.
     Free = 0,
-    /// Fires at `due`. The task belongs to whoever moves the word on.
+    /// Fires at `due`. The task belongs to the winner of the next transition.
     Armed = 1,
-    /// DispatchedJob; the task belongs to the runner. With P it comes back.
+    /// Claimed; the runner owns the task. With P it is armed again.
     Running = 2,
     /// P only: cancelled or stopped during its run. The runner ends it.
     CancelRequested = 3,
@@ -39,16 +38,16 @@ pub(crate) enum State {
     Expired = 4,
     /// It will not run; no task left.
     Cancelled = 5,
-    /// DispatchedJob by `stop`; the task is inside, and belongs to the handle that `stop` returned.
+    /// Claimed by `stop`; the handle that `stop` returned owns the task inside.
     Stopped = 6,
-    /// It was Stopped, and its task has been taken out.
+    /// Was Stopped, and the task has been taken out.
     TaskTaken = 7,
 }
 
-/// Where a timeout stands, as its handles see it.
+/// The state of a timeout, as its handles see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
-    /// It has not fired yet, or not for the last time.
+    /// It will fire, or fire again.
     Pending,
     /// Its task runs.
     Running,
@@ -56,11 +55,11 @@ pub(crate) enum Phase {
     Expired,
     /// It was cancelled.
     Cancelled,
-    /// `stop` has taken it out, or its task has been taken out since.
+    /// Returned by `stop`; its task may have been taken out since.
     Stopped,
 }
 
-/// What a handle may know of its timeout.
+/// The status of a timeout, read from one load of the word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Status {
     pub(crate) phase: Phase,
@@ -84,7 +83,7 @@ impl Word {
     const DUE_SHIFT: u32 = 64 - Tick::BITS;
     const LOW: u64 = (1 << Self::DUE_SHIFT) - 1;
 
-    /// What a runner adds to end a run: `Running` becomes `Expired`, `CancelRequested` becomes `Cancelled`.
+    /// Added by the runner to end a run: `Running` becomes `Expired`, `CancelRequested` becomes `Cancelled`.
     pub(crate) const END_RUN: u64 = State::Expired as u64 - State::Running as u64;
 
     /// The word of a slot that has just been armed, with its user's handle.
@@ -114,7 +113,7 @@ impl Word {
         }
     }
 
-    /// Only of a slot that is not free: whoever asks has a handle on it, or runs it.
+    /// For a slot that is not free: the caller has a handle to it, or runs it.
     #[inline]
     pub(crate) fn status(self) -> Status {
         let phase = match self.state() {
@@ -156,7 +155,7 @@ impl Word {
         self.0 & Self::RETURNED != 0
     }
 
-    /// Over, and no handle looks at it any more: the one who made it so frees the slot.
+    /// Over, and without handles: the thread that made it so frees the slot.
     #[inline]
     pub(crate) fn is_abandoned(self) -> bool {
         self.is_over() && self.0 & (Self::USER | Self::RETURNED) == 0
@@ -193,7 +192,7 @@ impl Word {
         Word(self.0 | bits)
     }
 
-    /// The word that goes with a new entry: the entries of before are dead to it.
+    /// The word for a new entry: earlier entries are dead.
     #[inline]
     pub(crate) fn with_next_seq(self) -> Word {
         let seq = u64::from(self.next_seq());
@@ -206,7 +205,7 @@ impl Word {
         ((u64::from(self.seq()) + 1) & Self::SEQ_MASK) as u16
     }
 
-    /// The word of a slot that is given back: only `seq` goes on.
+    /// The word of a freed slot: only `seq` is kept.
     #[inline]
     pub(crate) fn freed(self) -> Word {
         Word(u64::from(self.seq()) << Self::SEQ_SHIFT)

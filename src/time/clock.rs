@@ -8,7 +8,7 @@ use super::monotonic::Monotonic;
 pub(crate) enum Clock {
     /// The system's.
     System(Monotonic),
-    /// One that stands still until told.
+    /// A manual clock.
     Manual(ManualClock),
 }
 
@@ -17,7 +17,7 @@ impl Clock {
         Clock::System(Monotonic::start())
     }
 
-    /// Nanoseconds since the clock's own beginning.
+    /// Nanoseconds since the clock's start.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         match self {

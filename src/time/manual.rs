@@ -1,4 +1,6 @@
-//! A clock that stands still until told, and drives the timers that are built on it.
+//! A clock that moves only when told, and drives the timers that are built on it.
+//!
+//! It holds weak references to the timers, as [`Driven`]: it knows neither queue nor wheel.
 
 use super::scale::nanos;
 use super::tick::Tick;
@@ -7,7 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A clock that stands still until told: for tests and simulations.
+/// A clock that moves only when told: for tests and simulations.
 ///
 /// Timers that are [built on it](crate::HashedWheelTimerBuilder::clock) start no thread. Their tasks
 /// run inside [`advance`](ManualClock::advance), on the calling thread, boundary by boundary; all the
@@ -36,7 +38,7 @@ struct State {
     now: AtomicU64,
     /// The timers that have started on this clock.
     timers: Mutex<Vec<Weak<dyn Driven>>>,
-    /// Whether somebody is advancing the clock. Not a lock: tasks run meanwhile.
+    /// True while a thread advances the clock. Not a lock: tasks run meanwhile.
     advancing: Mutex<bool>,
     advanced: Condvar,
 }
@@ -46,10 +48,10 @@ pub(crate) trait Driven: Send + Sync {
     /// Returns `true` if this thread runs one of its tasks.
     fn is_in_task_here(&self) -> bool;
 
-    /// The next boundary that has work, with its moment. The clock reads `now`.
+    /// The next boundary that has work, with its time. The clock reads `now`.
     fn next_tick(&self, now: u64) -> Option<(u64, Tick)>;
 
-    /// Processes a boundary that the clock has come to.
+    /// Processes a boundary that the clock has reached.
     fn process_tick(self: Arc<Self>, boundary: Tick);
 
     /// Counts all boundaries up to now as processed.
@@ -135,21 +137,21 @@ impl ManualClock {
 
     #[inline]
     pub(crate) fn nanos(&self) -> u64 {
-        // Acquire, with the Release of `set`: who reads a time also sees what was run up to it.
+        // Acquire pairs with the Release of `set`: a thread that reads a time also sees what ran up to it.
         self.state.now.load(Ordering::Acquire)
     }
 
-    /// Never backwards: a boundary may already have passed when a timer gets its turn.
+    /// Sets the clock, never back: a timer may have a boundary that has already passed.
     fn set(&self, time: u64) {
         self.state.now.fetch_max(time, Ordering::AcqRel);
     }
 
-    /// Tells clocks apart; not 0.
+    /// Distinguishes clocks; not 0.
     pub(crate) fn identity(&self) -> usize {
         Arc::as_ptr(&self.state).addr()
     }
 
-    /// Has the timer driven by this clock from now on.
+    /// Drives the timer from now on.
     pub(crate) fn register(&self, timer: Weak<dyn Driven>) {
         let mut timers = self.state.timers.lock();
         timers.retain(|timer| timer.strong_count() > 0);
@@ -175,7 +177,7 @@ impl ManualClock {
                 Some((time, boundary, timer))
             })
             .filter(|(time, ..)| *time <= target)
-            // The first of equals: the one that was started first.
+            // The first of equals: the timer that started first.
             .min_by_key(|(time, ..)| *time)
     }
 }

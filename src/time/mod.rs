@@ -1,4 +1,15 @@
 //! Time: ticks, clocks, and the only place where durations become ticks.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | time | nanoseconds on a timer's clock, saturating at [`FOREVER`] |
+//! | tick | the resolution of a timer, a duration; [`Tick`] *t* is the number of a boundary |
+//! | boundary | the time *t* × tick after the timer's start: timeouts fire at boundaries only |
+//! | deadline | the time that the caller asked for, counted from the timer's start |
+//! | due | the first boundary at or after the deadline: the tick that a timeout fires at |
+//!
+//! A deadline rounds **up** to its due tick, the present rounds **down** to the last boundary that has passed.
+//! So nothing fires early.
 
 #[forbid(unsafe_code)]
 mod clock;

@@ -3,7 +3,7 @@
 use super::scale::FOREVER;
 use std::time::Duration;
 
-/// When a periodic task comes again.
+/// The time between the runs of a periodic task.
 ///
 /// A period below one tick runs at every tick. Runs of one timeout never overlap.
 ///
@@ -29,8 +29,8 @@ pub enum Period {
     FixedDelay(Duration),
 }
 
-/// The deadline of a run that comes `period` after `last`, the first whose boundary is after
-/// `passed`: what was missed in between is skipped, and the phase is kept.
+/// The deadline of the next run: `last` plus the least multiple of `period` that is after `passed_time`. Missed
+/// runs are skipped, and the phase is kept.
 pub(crate) fn next_at_fixed_rate(last: u64, period: u64, passed_time: u64) -> u64 {
     if period == 0 {
         return last.max(passed_time).saturating_add(1);

@@ -1,13 +1,9 @@
-//! The only place where durations become ticks.
-//!
-//! Inside the crate a moment is a number of nanoseconds on the timer's clock, saturating at
-//! [`FOREVER`]. A deadline is rounded **up** to the boundary it fires at, the present is rounded
-//! **down** to the boundary that has passed: so nothing is ever early.
+//! The length of a tick, and the conversions between time and ticks.
 
 use super::tick::Tick;
 use std::time::Duration;
 
-/// Where time saturates, 584 years from the start. A deadline here never comes.
+/// Time saturates here, 584 years after the start. A deadline of `FOREVER` is never reached.
 pub(crate) const FOREVER: u64 = u64::MAX;
 
 /// A duration in nanoseconds, saturating.
@@ -21,7 +17,7 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
         .unwrap_or(FOREVER)
 }
 
-/// The length of a tick, and the conversions that follow from it. All moments here are counted from
+/// The length of a tick, and the conversions that follow from it. All times here are counted from
 /// the timer's start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
@@ -46,15 +42,15 @@ impl Scale {
         }
     }
 
-    /// `moment` / tick, exactly: Granlund and Montgomery's division by an invariant. A division
-    /// takes several times as long, and every timeout needs one.
+    /// `time` / tick, exactly: division by an invariant after Granlund and Montgomery. Every timeout needs one,
+    /// and a division instruction takes several times as long.
     #[inline]
     fn ticks_in(self, time: u64) -> u64 {
         let high = ((u128::from(self.reciprocal) * u128::from(time)) >> 64) as u64;
         (high + ((time - high) >> 1)) >> (self.log - 1)
     }
 
-    /// The first boundary at or after a deadline; time zero is none.
+    /// The due tick of a deadline: the first boundary at or after it, and at least 1.
     #[inline]
     pub(crate) fn due(self, deadline: u64) -> Tick {
         if deadline == FOREVER {
@@ -64,13 +60,13 @@ impl Scale {
         Tick(self.ticks_in(deadline.saturating_sub(1)) + 1)
     }
 
-    /// The last boundary at or before a moment.
+    /// The last boundary at or before `time`.
     #[inline]
     pub(crate) fn passed(self, time: u64) -> Tick {
         Tick(self.ticks_in(time))
     }
 
-    /// When a boundary comes; `None` if it lies beyond the end of time.
+    /// The time of a boundary; `None` from [`FOREVER`] on.
     #[inline]
     pub(crate) fn time_of(self, boundary: Tick) -> Option<u64> {
         if boundary == Tick::NEVER {

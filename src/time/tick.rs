@@ -1,8 +1,8 @@
-//! Time in ticks: the one type that the wheels count in.
+//! The number of a boundary.
 
 use std::fmt;
 
-/// A boundary of the timer's clock: boundary `t` lies `t` × tick after the timer's start.
+/// The number of a boundary: boundary `t` lies `t` × tick after the timer's start.
 ///
 /// 45 bits are enough: a tick is at least a millisecond and time saturates at 2^64 ns, so no
 /// boundary exceeds 2^64 ns / 1 ms < 1.85 × 10^13 < 2^45 = 3.5 × 10^13.
@@ -12,9 +12,9 @@ pub(crate) struct Tick(pub(crate) u64);
 impl Tick {
     /// The number of bits that hold a tick.
     pub(crate) const BITS: u32 = 45;
-    /// The moment the timer starts. It counts as processed.
+    /// The timer's start. It counts as processed.
     pub(crate) const ZERO: Tick = Tick(0);
-    /// The boundary that never comes: what a saturated deadline is rounded to.
+    /// The due tick of [`FOREVER`](super::FOREVER). It never comes.
     pub(crate) const NEVER: Tick = Tick((1 << Self::BITS) - 1);
 
     /// The boundary after this one.
