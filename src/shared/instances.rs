@@ -1,13 +1,13 @@
-//! How many timers there are in this process.
+//! The number of timers in this process.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Timers in one process beyond which something is probably wrong.
+/// More timers than this in one process are probably a mistake.
 const MANY_INSTANCES: usize = 64;
 
 static INSTANCES: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts a timer that lives, and complains, once, about too many.
+/// Counts a new timer, and logs an error, once, if there are too many.
 pub(super) fn begun() {
     static COMPLAINED: AtomicBool = AtomicBool::new(false);
     // Relaxed: figures, which order nothing.

@@ -1,16 +1,15 @@
-//! What the current thread is doing for a timer: so that a call which would have to wait for itself
-//! can be told so instead.
+//! The activities of the current thread for timers, so that a call that would wait for itself fails instead.
 
 use std::cell::RefCell;
 
-/// One thing that this thread is in the middle of.
+/// An activity of this thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Activity {
-    /// It is the timer's thread.
+    /// Acts as the timer's thread.
     Driving,
-    /// It runs a job that the timer's executor was given.
+    /// Runs a job of the timer's executor.
     Job,
-    /// It is in the timer's thread factory.
+    /// Runs the timer's thread factory.
     Starting,
 }
 
@@ -33,7 +32,7 @@ pub(crate) struct ActivityGuard(());
 
 /// Begins an activity. Activities nest: a task of one timer may advance the clock of another.
 pub(crate) fn enter(activity: Activity, timer: u64, clock: usize) -> ActivityGuard {
-    // A thread whose thread-local storage is gone has no frames to look at either.
+    // A thread whose thread-local storage is gone has no frames either.
     let _ = FRAMES.try_with(|frames| {
         frames.borrow_mut().push(Frame {
             activity,
@@ -56,8 +55,7 @@ fn any(matches: impl Fn(&Frame) -> bool) -> bool {
         .unwrap_or(false)
 }
 
-/// Returns `true` if this is the thread of that timer: who advances a manual clock is the thread of all timers
-/// on it.
+/// Returns `true` on the thread of that timer. A thread that advances a manual clock is the thread of all timers on it.
 pub(crate) fn is_driving(timer: u64, clock: usize) -> bool {
     let is_driven = |frame: &Frame| frame.timer == timer || clock != 0 && frame.clock == clock;
     any(|frame| frame.activity == Activity::Driving && is_driven(frame))

@@ -1,23 +1,21 @@
-//! Who keeps a timer's memory when the timer is gone but handles on its timeouts are not.
+//! Retired timers: memory that outlives its timer because handles to its timeouts exist.
 //!
-//! A [`Timeout`](crate::Timeout) points to its timer's memory without holding a count: that would
-//! cost two contended atomic operations a timeout. Instead, its slot is the count:
+//! A [`Timeout`](crate::Timeout) points to its timer's memory without a reference count, which would cost two contended
+//! atomic operations per timeout. Its slot takes the place of the count:
 //!
-//! *A slot that is not free implies that the owner, the engine or this module holds an `Arc` of the
-//! timer's memory.*
+//! *While a slot is not free, the owner, the driver or this module holds an `Arc` of the timer's memory.*
 //!
-//! - While the timer lives, its owner does; until it has come to its end, so does whoever runs its
-//!   engine. The last of the two to leave comes here ([`retire`]) and looks through the slots. If
-//!   one is not free, the `Arc` is retired. No slot can leave the free state any more: a
-//!   `new_timeout` that is still under way holds its own `Arc`, finds the timer stopped, and either
-//!   takes its slot back or has lost it to the scan of `stop`, which came before this one.
-//! - Whoever frees a slot of a stopped timer comes here afterwards ([`try_reclaim`]) with nothing but the
-//!   timer's number. A cursor rests on the timer's first slot that is not free and only moves on,
-//!   so a look is cheap. When it reaches the end, the `Arc` is taken out and dropped, outside the lock.
-//! - The stop may fall between a freeing thread's look at the state and its store. Then nobody comes
-//!   to look for it, and the memory goes with the next [`retire`] of any timer: later, never too early.
+//! - The owner holds one while the timer lives, and the thread that runs the driver until the timer has ended. The last
+//!   of the two calls [`retire`], which looks through the slots and keeps the `Arc` if one is not free. No slot leaves the
+//!   free state any more: a `new_timeout` still under way holds its own `Arc`, finds the timer stopped, and either
+//!   takes its slot back or has lost it to the scan of `stop`, which came before.
+//! - A thread that frees a slot of a stopped timer calls [`try_reclaim`] with nothing but the timer's number. A cursor
+//!   rests on the first slot that is not free and only moves forward, so the call is cheap. When the cursor reaches the
+//!   end, the `Arc` is dropped, outside the lock.
+//! - The stop may fall between a freeing thread's check of the state and its store. Then no thread calls `try_reclaim`
+//!   for it, and the memory is freed by the next [`retire`] of any timer: later, never too early.
 //!
-//! A handle that is leaked (`mem::forget`) leaks its timer's memory, reachable from here.
+//! A leaked handle (`mem::forget`) leaks its timer's memory, reachable from here.
 
 use super::Shared;
 use crate::sync::Mutex;
@@ -26,7 +24,7 @@ use std::sync::Arc;
 
 struct Retired {
     shared: Arc<Shared>,
-    /// All slots below are free for good.
+    /// All slots below are free, and stay so.
     cursor: u32,
 }
 
@@ -38,7 +36,7 @@ loom::lazy_static! {
 }
 
 impl Retired {
-    /// Moves the cursor; whether all slots are free.
+    /// Moves the cursor. Returns `true` if all slots are free.
     fn is_free(&mut self) -> bool {
         let used = self.shared.slab.used();
         while self.cursor < used {
@@ -52,7 +50,7 @@ impl Retired {
     }
 }
 
-/// Takes over the memory of a timer that has come to its end and whose owner is gone.
+/// Takes over the memory of a timer that has ended and whose owner is gone.
 pub(crate) fn retire(shared: Arc<Shared>) {
     let mut released = Vec::new();
     {
@@ -66,11 +64,11 @@ pub(crate) fn retire(shared: Arc<Shared>) {
             !free
         });
     }
-    // Here, without the lock: the memory of a timer is large.
+    // Outside the lock: the memory of a timer is large.
     drop(released);
 }
 
-/// Gives the memory of a retired timer back if no slot of it is in use any more.
+/// Frees the memory of a retired timer if all its slots are free.
 #[cold]
 pub(crate) fn try_reclaim(timer: u64) {
     let released = {

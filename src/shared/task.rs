@@ -1,8 +1,8 @@
-//! The names of boxed closures in the public surface.
+//! Names for boxed closures.
 
 use super::timeout::Timeout;
 
-/// What `stop` gives back through [`Timeout::take_task`], and what a boxed task looks like.
+/// A boxed task: returned by [`Timeout::take_task`], and accepted wherever a task is.
 ///
 /// Any closure that takes a `&Timeout` is a task and needs no box; up to 32 bytes of captures are stored
 /// without an allocation. A box is for tasks of different types in one place:
@@ -20,7 +20,7 @@ use super::timeout::Timeout;
 /// ```
 pub type Task = Box<dyn FnOnce(&Timeout) + Send>;
 
-/// What an executor or a thread factory is given: to be called once, on whatever thread it likes.
+/// The job that an executor or a thread factory is given, to call once on any thread.
 ///
 /// ```
 /// use hashed_wheel::{HashedWheelTimer, Job};

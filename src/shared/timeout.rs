@@ -27,23 +27,21 @@ use std::time::Duration;
 /// assert!(timeout.is_cancelled() && !timeout.is_expired());
 /// ```
 pub struct Timeout {
-    /// Valid as long as this handle: its slot is not free, and that keeps the timer's memory
-    /// (see [`super::retired`]).
+    /// Valid as long as this handle: its slot is not free, which keeps the timer's memory (see [`super::retired`]).
     shared: NonNull<Shared>,
     slot: u32,
-    /// The bit of the slot that this handle goes with. The handle of a running task goes with none: the slot
-    /// is pinned by its state, and the handle is not dropped.
+    /// The handle bit in the slot. `None` in a running task: the state pins the slot, and the handle is never dropped.
     handle: Option<Handle>,
 }
 
-// SAFETY: a handle gives shared access to its slot, whose word decides by compare-and-swap what a
-// thread may do, and to `Shared`, which is `Sync`. Tasks, which it can drop or give out, are `Send`.
+// SAFETY: a handle gives shared access to its slot, whose word decides by compare-and-swap what a thread may do, and to
+// `Shared`, which is `Sync`. Tasks, which it can drop or return, are `Send`.
 unsafe impl Send for Timeout {}
 // SAFETY: as above; `&Timeout` can do no more than `Timeout`.
 unsafe impl Sync for Timeout {}
 
 impl Timeout {
-    /// The handle that goes with bit U of a slot that has just been armed.
+    /// The handle for bit U of a slot that has just been armed.
     #[inline]
     pub(crate) fn of_user(shared: &Arc<Shared>, slot: u32) -> Timeout {
         Timeout {
@@ -53,7 +51,7 @@ impl Timeout {
         }
     }
 
-    /// The handle that goes with bit R of a slot that has just been stopped.
+    /// The handle for bit R of a slot that has just been stopped.
     pub(crate) fn of_returned(shared: &Arc<Shared>, slot: u32) -> Timeout {
         Timeout {
             shared: as_ptr(shared),
@@ -62,7 +60,7 @@ impl Timeout {
         }
     }
 
-    /// The handle that a task is given. It goes with no bit, so it must not be dropped.
+    /// The handle for a running task. It has no bit and must not be dropped.
     #[inline]
     pub(crate) fn of_runner(shared: &Arc<Shared>, slot: u32) -> ManuallyDrop<Timeout> {
         ManuallyDrop::new(Timeout {
@@ -74,8 +72,8 @@ impl Timeout {
 
     #[inline]
     fn shared(&self) -> &Shared {
-        // SAFETY: the slot is pinned by this handle's bit (or by the run that it belongs to), and a
-        // slot that is not free keeps the timer's memory: the invariant of `parked`.
+        // SAFETY: this handle's bit, or the run, pins the slot, and a slot that is not free keeps the timer's memory: the
+        // invariant of `retired`.
         unsafe { self.shared.as_ref() }
     }
 
@@ -84,14 +82,14 @@ impl Timeout {
         self.shared().slot(self.slot)
     }
 
-    /// Ends the timeout, if it has neither fired nor been cancelled: `true` for exactly one caller,
-    /// and then its task will not run (again).
+    /// Cancels the timeout, if it has neither fired nor been cancelled. Returns `true` for exactly one caller; then the
+    /// task will not run (again).
     ///
-    /// The task is dropped before this returns, on this thread. A periodic task that is running at
-    /// this moment is dropped by the thread that runs it, when the run ends.
+    /// The task is dropped on this thread, before this returns. A periodic task that is running is dropped by the
+    /// thread that runs it, at the end of the run.
     ///
-    /// It costs the same however many timeouts are pending. It takes no lock and wakes nobody: what is left
-    /// of the timeout in queue or wheel is an entry of 16 bytes, which the timer drops when it meets it.
+    /// The cost does not depend on the number of pending timeouts. Takes no lock and wakes no thread: an entry of 16 bytes
+    /// stays in queue or wheel until the timer reaches it.
     ///
     /// ```
     /// # use hashed_wheel::HashedWheelTimer;
@@ -135,9 +133,9 @@ impl Timeout {
         matches!(self.phase(), Phase::Cancelled | Phase::Stopped)
     }
 
-    /// Returns `true` if its task has begun to run, once and for all. Never true of a periodic timeout.
+    /// Returns `true` if its task has begun to run. Never true of a periodic timeout.
     ///
-    /// With an [executor](crate::HashedWheelTimerBuilder::executor): whether it was handed over.
+    /// With an [executor](crate::HashedWheelTimerBuilder::executor): if its job was handed over.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -159,10 +157,10 @@ impl Timeout {
         }
     }
 
-    /// Moves a pending one-shot timeout: it now fires `delay` from now, be that earlier or later.
+    /// Moves a pending one-shot timeout: it fires `delay` from now, earlier or later than before.
     ///
-    /// `false`, and without effect, if it has fired, was cancelled, or is periodic. Cheaper than `cancel`
-    /// and a new timeout. Two resets that race leave the deadline of one of them.
+    /// Returns `false`, without effect, if it has fired, was cancelled, or is periodic. Cheaper than `cancel` and a new
+    /// timeout. Of two racing resets, one takes effect.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -242,8 +240,8 @@ impl Timeout {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn timer(&self) -> TimerHandle {
-        // SAFETY: the pointer came from `Arc::as_ptr`, and the count is at least one: somebody holds
-        // an `Arc` as long as this slot is not free. This adds one, which the new `Arc` takes over.
+        // SAFETY: the pointer came from `Arc::as_ptr`, and the count is at least one: an `Arc` exists as long as this slot
+        // is not free. This adds one, which the new `Arc` takes over.
         let shared = unsafe {
             Arc::increment_strong_count(self.shared.as_ptr());
             Arc::from_raw(self.shared.as_ptr())
@@ -271,15 +269,15 @@ impl Timeout {
         self.slot().take_stopped().map(StoredTask::into_task)
     }
 
-    // ── of a future ───────────────────────────────────────────────────────────────────────────
+    // ── for futures ───────────────────────────────────────────────────────────────────────────
 
-    /// Where the timeout stands.
+    /// The state of the timeout.
     #[inline]
     pub(crate) fn phase(&self) -> Phase {
         self.slot().status().phase
     }
 
-    /// Gives the timeout of a future another task, if it is pending. It does not count as another.
+    /// Replaces the task of a future's timeout, if it is pending. Does not count as another timeout.
     pub(crate) fn replace_task(&self, task: StoredTask<Timeout>, when: When) {
         let (shared, slot) = (self.shared(), self.slot());
         let Some((running, old)) = slot.begin_replace(self.slot) else {
@@ -288,17 +286,17 @@ impl Timeout {
         let (due, deadline) = shared.deadline(when);
         let entry = slot.next_entry(&running, due);
         let rearmed = slot.rearm(running, task, due, deadline);
-        debug_assert!(rearmed.is_ok(), "nobody ends a one-shot that is running");
+        debug_assert!(rearmed.is_ok(), "a running one-shot cannot be cancelled");
         shared.enqueue(entry);
-        // As in `Shared::schedule`: a stop that this look misses finds the slot armed.
+        // As in `Shared::schedule`: a stop that this check misses finds the slot armed.
         if shared.lifecycle.is_shutdown() {
             shared.count_unprocessed(slot);
         }
-        // Last: it is foreign code.
+        // Last: its drop is user code.
         drop(old);
     }
 
-    /// Wakes the future that a handle of [`Timeout::of_returned`] belongs to.
+    /// Wakes the future of a handle made by [`Timeout::of_returned`].
     pub(crate) fn wake_future(&self) {
         if let Some(task) = self.slot().take_stopped() {
             if catch_panic("a waker", || task.run(self)) {
@@ -307,14 +305,14 @@ impl Timeout {
         }
     }
 
-    /// Returns `true` if it belongs to a future, of a handle that [`Timeout::of_returned`] has just made.
+    /// Returns `true` for the timeout of a future. Only for a handle that [`Timeout::of_returned`] has just made.
     pub(crate) fn is_future(&self) -> bool {
         // SAFETY: this is the R handle.
         unsafe { self.slot().stopped_kind() == Some(Kind::Future) }
     }
 
-    /// Drops the task of a handle that `stop` returned, and lets no panic out: the handles come in
-    /// vectors, and a second panic while one unwinds would end the process.
+    /// Drops the task of a handle that `stop` returned, and catches a panic: the handles are in a vector, and a second
+    /// panic during unwinding would abort the process.
     fn drop_task(&self) {
         if let Some(task) = self.slot().take_stopped() {
             if catch_panic("the drop of a stopped timer's task", || drop(task)) {

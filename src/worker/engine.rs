@@ -1,18 +1,16 @@
-//! What the timer thread does, step by step: entries from the queue into the wheel, from the wheel
-//! to the tasks, and the dead ones out. Who takes the steps, and when, is decided by the
-//! [loop](super) on a real clock and by the manual clock.
+//! The steps of the timer thread: entries from the queue to the wheel, due entries to their tasks, dead entries out. The
+//! [loop](super) takes these steps on a system clock, and again for a manual clock.
 //!
 //! # Boundaries
 //!
-//! The wheel's `now` is the last boundary that counts as processed. The next one to be visited is the
-//! very next while the queue holds anything, otherwise the first that the wheel has work at: so no
-//! boundary is jumped over that an entry in the queue might be due at. A visit moves entries from the
-//! queue to the wheel, at most `max_transfers` of them, and then fires what is due.
+//! The wheel's `now` is the last processed boundary. The next one is the very next while the queue holds entries,
+//! otherwise the wheel's next expiration: so no boundary is skipped that a queued entry might be due at. Processing a
+//! boundary moves entries from the queue to the wheel, at most `max_transfers`, and fires what is due.
 //!
-//! A worker on a real clock also moves entries *before* a boundary comes, because it has to know what is
-//! due before it can sleep. Those are charged to the coming boundary ([`Engine::transfer_budget`]). After a sleep,
-//! the boundaries that have passed meanwhile count as processed, but for as many as are needed to take
-//! in what has been waiting: those are caught up with like any that were missed.
+//! On a system clock the worker also transfers *before* a boundary, because it must know what is due before it sleeps.
+//! Those entries are charged to the coming boundary (the transfer budget). After a sleep, the boundaries that have passed
+//! count as processed, except for as many as are needed to take in what has been waiting: those are caught up like any
+//! missed boundary.
 
 use super::execute::{self, Executor};
 use crate::catch_panic::catch_panic;
@@ -26,13 +24,13 @@ use std::cell::Cell;
 use std::mem;
 use std::sync::Arc;
 
-/// Dead entries that may lie in the wheel however few live ones there are.
+/// Dead entries allowed in the wheel, however few live ones there are.
 const MAX_DEAD: usize = 4096;
-/// Entries that one step of a sweep looks at, at least.
+/// The least number of entries in one step of a sweep.
 const SWEEP_STEP: usize = 4096;
-/// How far ahead slots are fetched into the cache when firing.
+/// The distance at which slots are prefetched when firing.
 const LOOKAHEAD: usize = 8;
-/// Due entries that the buffer keeps room for.
+/// The capacity that the buffer of due entries keeps.
 const KEPT_DUE: usize = 1 << 16;
 
 /// One round of a sweep through the wheel.
@@ -79,15 +77,15 @@ pub(crate) struct Engine<W> {
     max_transfers: usize,
     /// Entries that may still be moved to the wheel before the next boundary.
     transfer_budget: usize,
-    /// What is due at the boundary being visited; kept for its memory.
+    /// The entries due at the current boundary; kept for its memory.
     due: Vec<Entry>,
     executor: Option<Executor>,
     transferred: u64,
     swept: u64,
-    /// How many had been transferred when the last step of a sweep was made.
+    /// `transferred` at the last step of a sweep.
     swept_at: u64,
     round: Round,
-    /// How many entries the wheel had when its bytes were last counted.
+    /// The number of entries in the wheel when its bytes were last counted.
     weighed: Cell<usize>,
 }
 
@@ -104,12 +102,12 @@ impl<W: Wheel> Engine<W> {
             swept: 0,
             swept_at: 0,
             round: Round::default(),
-            // Not weighed yet: even an empty wheel has a table.
+            // Not counted yet: even an empty wheel has a table.
             weighed: Cell::new(usize::MAX),
         }
     }
 
-    /// Moves entries from the queue to the wheel, as many as the coming boundary allows.
+    /// Moves entries from the queue to the wheel, within the budget of the coming boundary.
     fn move_entries(&mut self, shared: &Shared) {
         let mut sink = WheelSink {
             shared,
@@ -130,7 +128,7 @@ impl<W: Wheel> Engine<W> {
                 shared.slot(ahead.slot()).prefetch();
             }
             if shared.is_shutdown() {
-                // The scan of the slots finds the rest.
+                // The scan of `stop` finds the rest.
                 return;
             }
             match shared.slot(entry.slot()).claim(entry, boundary) {
@@ -159,7 +157,7 @@ impl<W: Wheel> Engine<W> {
 }
 
 impl<W: Wheel> Engine<W> {
-    /// The next boundary that has work, if nothing else is scheduled.
+    /// The next boundary that has work.
     pub(super) fn next_tick(&self, shared: &Shared) -> Option<Tick> {
         if self.reader.is_empty(shared.queue()) {
             self.wheel.next_expiration()
@@ -168,10 +166,10 @@ impl<W: Wheel> Engine<W> {
         }
     }
 
-    /// Until when a worker may sleep that has looked at the queue: the first boundary the wheel has work
-    /// at, but not beyond the next one if there is more in the queue than it could take.
+    /// The tick until which the worker may sleep: the wheel's next expiration, or the next boundary if the queue holds more
+    /// than the budget allowed.
     pub(super) fn next_wakeup(&self) -> Tick {
-        // Without room left, some lane may not have been looked at.
+        // Without budget, some lanes may not have been read.
         if self.transfer_budget > 0 && self.reader.is_drained() {
             self.wheel.next_expiration().unwrap_or(Tick::NEVER)
         } else {
@@ -179,10 +177,10 @@ impl<W: Wheel> Engine<W> {
         }
     }
 
-    /// The last look before a worker goes to sleep until `plan`, which it has announced: moves what has
-    /// come up to now, and tells whether that has changed the plan.
+    /// The last check before the worker sleeps until `wakeup`, which it has announced: transfers what has been pushed, and
+    /// returns `true` if the worker must wake earlier.
     pub(super) fn transfer_and_recheck(&mut self, shared: &Shared, wakeup: Tick) -> bool {
-        // Nothing that has come meanwhile can be due before the next boundary.
+        // No entry can be due before the next boundary.
         if wakeup == self.wheel.now().next() {
             return false;
         }
@@ -191,19 +189,19 @@ impl<W: Wheel> Engine<W> {
         self.next_wakeup() < wakeup
     }
 
-    /// Returns `true` if a worker asleep until `plan` would do something about a crowded lane if it were woken.
+    /// Returns `true` if the worker, woken before `wakeup`, could transfer entries.
     pub(super) fn can_transfer_before(&self, wakeup: Tick) -> bool {
-        // If the plan goes beyond the next boundary, that may have passed by then.
+        // A boundary before `wakeup` brings a new budget.
         self.transfer_budget > 0 || wakeup > self.wheel.now().next()
     }
 
-    /// Moves what the queue holds, charged to the coming boundary.
+    /// Transfers what the queue holds, charged to the coming boundary.
     pub(super) fn transfer(&mut self, shared: &Shared) {
         self.move_entries(shared);
         self.publish_counters(shared);
     }
 
-    /// After a sleep during which nothing was due up to `idle`.
+    /// Accounts for a sleep during which nothing was due up to `idle`.
     pub(super) fn account_for_sleep(&mut self, shared: &Shared, idle: Tick) {
         let needed = (shared.queue().len() / self.max_transfers) as u64;
         let waited = shared.queue().waiting_since().map_or(0, |since| {
@@ -213,7 +211,7 @@ impl<W: Wheel> Engine<W> {
         self.skip_idle_ticks(shared, Tick(idle.0 - needed.min(waited)));
     }
 
-    /// Counts the boundaries up to `passed` as processed, as far as they have no work.
+    /// Counts the boundaries up to `passed` as processed, up to the first that has work.
     pub(super) fn skip_idle_ticks(&mut self, shared: &Shared, passed: Tick) {
         let idle = self
             .wheel
@@ -231,29 +229,29 @@ impl<W: Wheel> Engine<W> {
 
     /// Processes `boundary`, which is the one that [`Engine::next_tick`] named.
     pub(super) fn process_tick(&mut self, shared: &Arc<Shared>, boundary: Tick) {
-        // What the queue holds may be due at any boundary after the wheel's: if others lie between,
-        // the queue was empty when this one was chosen, and what has come since can wait for the next.
+        // A queued entry may be due at any boundary after the wheel's. If others lie between, the queue was empty when
+        // this one was chosen, and what has been pushed since can wait for the next.
         if boundary == self.wheel.now().next() {
             self.move_entries(shared);
         }
         let mut due = mem::take(&mut self.due);
         self.wheel.advance(boundary, &mut due, &mut Slots(shared));
         self.transfer_budget = self.max_transfers;
-        // From its first task on, a boundary counts as processed.
+        // A boundary counts as processed from its first task on.
         shared.set_processed(boundary);
         self.publish_counters(shared);
         self.fire(shared, boundary, &due);
         due.clear();
         due.shrink_to(KEPT_DUE);
         self.due = due;
-        // Periodic tasks were filed again.
+        // Periodic tasks have been inserted again.
         self.publish_counters(shared);
     }
 
-    /// If rubbish exceeds its bound, removes some of it: whether there was reason to.
+    /// Removes some dead entries if there are too many. Returns `true` if there were.
     pub(super) fn sweep(&mut self, shared: &Shared) -> bool {
         let filed = self.wheel.len();
-        // Every live timeout has at most one live entry. The rest is dead.
+        // A live timeout has at most one live entry. The rest is dead.
         if filed <= MAX_DEAD || filed as u64 <= 2 * shared.pending() + MAX_DEAD as u64 {
             self.round.end();
             return false;
@@ -264,7 +262,7 @@ impl<W: Wheel> Engine<W> {
             }
             self.round.left = filed;
         }
-        // Faster than entries come in, or it would never get anywhere.
+        // Faster than entries come in.
         let come_in = (self.transferred - self.swept_at) as usize;
         self.swept_at = self.transferred;
         let step = SWEEP_STEP.max(2 * come_in);
@@ -276,7 +274,7 @@ impl<W: Wheel> Engine<W> {
         true
     }
 
-    /// Makes the counters public.
+    /// Publishes the counters.
     pub(super) fn publish_counters(&self, shared: &Shared) {
         let counters = &shared.metrics().worker;
         counters.publish_wheel(self.wheel.counters());
@@ -284,7 +282,7 @@ impl<W: Wheel> Engine<W> {
         counters.swept.set(self.swept);
         counters.taken.set(self.reader.len() as u64);
         counters.filed.set(self.wheel.len() as u64);
-        // Counting them takes a walk through the buckets, so only when there is much to be told.
+        // Counting bytes walks through the buckets, so only after a large change.
         let len = self.wheel.len();
         if len.abs_diff(self.weighed.get()) > len / 4 + 1000 {
             self.weighed.set(len);
@@ -310,7 +308,7 @@ fn note_lateness(shared: &Shared, entry: Entry, now: u64) {
         .record(now.saturating_sub(deadline));
 }
 
-/// The slots know which entries are dead.
+/// Asks the slots which entries are dead.
 struct Slots<'a>(&'a Shared);
 
 impl Liveness for Slots<'_> {
@@ -325,7 +323,7 @@ impl Liveness for Slots<'_> {
     }
 }
 
-/// Files entries in a wheel, unless they are dead.
+/// Inserts entries in a wheel, unless they are dead.
 struct WheelSink<'a, W> {
     shared: &'a Shared,
     wheel: &'a mut W,
@@ -340,7 +338,7 @@ impl<W: Wheel> EntrySink for WheelSink<'_, W> {
     #[inline]
     fn file(&mut self, entry: Entry) -> InsertOutcome {
         match self.shared.slot(entry.slot()).live_due(entry) {
-            // A timeout that was moved out of time has no entry.
+            // A timeout that never fires has no entry.
             None | Some(Tick::NEVER) => InsertOutcome::Dropped,
             Some(due) => {
                 self.wheel.insert(entry.at(due));

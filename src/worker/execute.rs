@@ -1,4 +1,4 @@
-//! Running a task that has been claimed: here, or through an executor; once, or again.
+//! Runs a claimed task: on this thread or through an executor, once or periodically.
 
 use crate::catch_panic::{catch_panic, log_catching};
 use crate::entry::Entry;
@@ -7,11 +7,11 @@ use crate::slots::{Kind, ReleaseResult, Running, StoredTask};
 use crate::time::{Period, Tick, nanos, next_at_fixed_rate};
 use std::sync::Arc;
 
-/// Where jobs go.
+/// Takes jobs.
 pub(crate) type Executor = Box<dyn Fn(Job) + Send + Sync>;
 
-/// Runs a task on the timer thread, which it is on since `begun`. Returns the entry to be filed if
-/// it comes again, and the time.
+/// Runs a task on the timer thread. `begun` is the current time. Returns the entry of the next run, if any, and the time
+/// after the run.
 #[inline]
 pub(crate) fn run_inline(
     shared: &Arc<Shared>,
@@ -32,7 +32,7 @@ pub(crate) fn run_inline(
     (None, ended)
 }
 
-/// Gives a task to the executor.
+/// Passes a task to the executor.
 pub(crate) fn dispatch(
     shared: &Arc<Shared>,
     executor: &Executor,
@@ -52,8 +52,7 @@ pub(crate) fn dispatch(
     }
 }
 
-/// A one-shot timeout is over before its task runs, so that the task can schedule its successor
-/// under a full limit.
+/// Counts a one-shot timeout as over, before its task runs: the task may schedule another one under a full limit.
 #[inline]
 fn count_expired(shared: &Shared) {
     shared.count(|counters| counters.expired.add(1));
@@ -91,9 +90,8 @@ fn end(shared: &Arc<Shared>, running: Running) {
     }
 }
 
-/// Puts a periodic task back for its next run, or drops it if it was cancelled or stopped during
-/// this one. `announce` is told the entry while the slot is still the runner's; what is returned is the
-/// entry once it is armed.
+/// Arms a periodic task for its next run, or drops it if it was cancelled or stopped during this one. Calls `announce` with
+/// the entry while the runner still owns the slot, and returns the entry once the slot is armed.
 fn rearm_periodic(
     shared: &Arc<Shared>,
     running: Running,
@@ -115,7 +113,7 @@ fn rearm_periodic(
     }
 }
 
-/// When a periodic task is due again whose last deadline was `last`.
+/// The due tick and deadline of the next run after deadline `last`.
 fn next_run(shared: &Shared, last: u64, period: Period) -> (Tick, u64) {
     let started = shared.started_at();
     let now = shared.now().saturating_sub(started);
@@ -146,10 +144,10 @@ fn note_duration(shared: &Shared, begun: u64, ended: u64) {
     }
 }
 
-/// A task on its way through an executor. However the job ends, the slot is settled.
+/// A task passed to an executor. However the job ends, the slot is released.
 struct DispatchedJob {
     shared: Arc<Shared>,
-    /// `None` once it has been run.
+    /// `None` after the run.
     content: Option<(Running, StoredTask<Timeout>)>,
 }
 
@@ -164,7 +162,7 @@ impl DispatchedJob {
         if task.kind() == Kind::Periodic {
             let task = run_periodic(shared, &running, task);
             note_duration(shared, begun, shared.now());
-            // Pushed while the slot is still this run's: after that it may be cancelled and freed.
+            // Push while this run owns the slot: after that it may be cancelled and freed.
             rearm_periodic(shared, running, task, |entry| shared.enqueue(entry));
         } else {
             run_once(shared, running, task);

@@ -1,4 +1,4 @@
-//! The timer thread: the loop that everything else hangs on, and the same steps as a manual clock takes them.
+//! The timer thread: its loop on a system clock, and the same steps for a manual clock.
 
 mod engine;
 mod execute;
@@ -40,11 +40,11 @@ impl<W: Wheel> Driver for Engine<W> {
         while !shared.is_shutdown() {
             if let Some(boundary) = next_passed_tick(shared, self) {
                 self.process_tick(shared, boundary);
-                // A step after each boundary: a worker that is behind has no other time for it.
+                // One step per boundary: a worker that is behind has no other time for it.
                 self.sweep(shared);
             } else {
                 self.transfer(shared);
-                // A step at a time: the clock goes on meanwhile.
+                // One step at a time: the clock goes on.
                 if !self.sweep(shared) {
                     sleep(shared, self);
                 }
@@ -53,7 +53,7 @@ impl<W: Wheel> Driver for Engine<W> {
     }
 
     fn next_manual_tick(&mut self, shared: &Shared, now: u64) -> Option<(u64, Tick)> {
-        // Boundaries before now had no work. One that lies at this very moment may get some.
+        // Boundaries before now had no work. A boundary at this very time may still get some.
         let elapsed = now.saturating_sub(shared.started_at());
         let passed = shared.scale().passed(elapsed.saturating_sub(1));
         self.skip_idle_ticks(shared, passed);
@@ -77,8 +77,7 @@ impl<W: Wheel> Driver for Engine<W> {
     }
 }
 
-/// The next boundary that has work, if the clock has passed it. If not, those that it has passed had
-/// none.
+/// The next boundary that has work, if it has passed. If not, counts the passed boundaries as processed.
 fn next_passed_tick(shared: &Shared, engine: &mut Engine<impl Wheel>) -> Option<Tick> {
     let passed = shared.passed();
     let next = engine.next_tick(shared);
@@ -89,8 +88,8 @@ fn next_passed_tick(shared: &Shared, engine: &mut Engine<impl Wheel>) -> Option<
     next
 }
 
-/// Sleeps until the next boundary that has work, or until somebody wakes the worker. The argument
-/// why no wake-up is lost stands in [`crate::queue::sleep`].
+/// Sleeps until the next boundary that has work, or until a push wakes the worker. [`crate::queue::sleep`] argues why no
+/// wake-up is lost.
 fn sleep(shared: &Shared, engine: &mut Engine<impl Wheel>) {
     let wakeup = engine.next_wakeup();
     let room = engine.can_transfer_before(wakeup);
@@ -101,7 +100,7 @@ fn sleep(shared: &Shared, engine: &mut Engine<impl Wheel>) {
     let slept = shared.queue().park_worker(wakeup, room, until, || {
         engine.transfer_and_recheck(shared, wakeup) || shared.is_shutdown()
     });
-    // Nothing was due before the wakeup, nor before the push that came before it.
+    // Nothing was due before `wakeup`, nor before the push that ended the sleep.
     let idle = match slept {
         WakeReason::Not => return,
         WakeReason::ToTheEnd => shared.passed(),
