@@ -1,4 +1,4 @@
-//! What can go wrong, and what is handed back when it does.
+//! Errors.
 
 use std::error::Error;
 use std::fmt;
@@ -21,28 +21,28 @@ pub enum ConfigError {
     ZeroTick,
     /// There are no buckets, or more than 2^24.
     Slots {
-        /// What was asked for.
+        /// The value given.
         slots: usize,
     },
     /// The hierarchical wheel has fewer than 2 or more than 2^24 buckets on a level.
     WheelSize {
-        /// What was asked for.
+        /// The value given.
         wheel_size: usize,
     },
     /// One turn of the wheel does not fit in 64 bits of nanoseconds.
     TickTooLong {
-        /// What was asked for.
+        /// The value given.
         tick_duration: Duration,
-        /// The buckets it was asked for with, rounded up to a power of two on the hashed wheel.
+        /// The number of buckets, rounded up to a power of two on the hashed wheel.
         slots: usize,
     },
     /// A limit of no pending timeouts at all.
     ZeroMaxPendingTimeouts,
     /// A transfer of no entries at all.
     ZeroMaxTransfersPerTick,
-    /// The thread's name contains a NUL character, which no system takes.
+    /// The thread's name contains a NUL character, which no system accepts.
     ThreadName {
-        /// What was asked for.
+        /// The value given.
         name: String,
     },
 }
@@ -123,7 +123,7 @@ impl Error for ConfigError {}
 pub struct Rejected<F> {
     /// The task, as it was passed.
     pub task: F,
-    /// Why it was not taken.
+    /// The reason.
     pub reason: RejectReason,
 }
 

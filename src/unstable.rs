@@ -18,7 +18,7 @@ use crate::worker::Engine;
 /// The version of this crate.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What a wheel files: sixteen plain bytes.
+/// The entry of a wheel: sixteen plain bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry(entry::Entry);
 
@@ -30,7 +30,7 @@ impl Entry {
     }
 }
 
-/// Where a wheel puts what is due.
+/// Takes the entries that are due.
 #[derive(Debug)]
 pub struct Due<'a>(&'a mut Vec<entry::Entry>);
 
@@ -42,16 +42,16 @@ impl Due<'_> {
     }
 }
 
-/// What a sweep asks about the entries that it goes through.
+/// Tells which entries are dead.
 pub trait Liveness {
-    /// Says that this entry will be asked about soon.
+    /// Announces that `is_dead` will soon be called for this entry.
     fn prefetch(&self, entry: Entry);
 
-    /// Whether the entry can never fire anything, and is to be dropped.
+    /// Returns `true` if the entry can never fire a timeout.
     fn is_dead(&mut self, entry: Entry) -> bool;
 }
 
-/// What a wheel has done since it was made.
+/// The counters of a wheel.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
     /// Buckets whose entries were looked at.
@@ -65,7 +65,7 @@ pub trait Wheel: Send + 'static {
     /// The last boundary that was processed.
     fn now(&self) -> u64;
 
-    /// How many entries are filed.
+    /// The number of entries.
     fn filed(&self) -> usize;
 
     /// Files an entry under `max(entry.due(), now + 1)`.
@@ -81,7 +81,7 @@ pub trait Wheel: Send + 'static {
     /// were looked at: 0 only if nothing is filed.
     fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize;
 
-    /// What was done so far.
+    /// The counters since the wheel was made.
     fn counters(&self) -> Counters;
 
     /// Bytes held, used or reserved.

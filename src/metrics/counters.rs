@@ -1,9 +1,9 @@
-//! The counters of a timer: of all threads, of the worker, and of its wheel.
+//! The counters of a timer: shared by all threads, of the worker, and of its wheel.
 
 use super::histogram::Recorder;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a timer counts outside the threads' own counters.
+/// The counters of one timer, without those that each thread keeps.
 pub(crate) struct Metrics {
     pub(crate) shared: SharedCounters,
     pub(crate) worker: WorkerCounters,
@@ -20,7 +20,7 @@ impl Metrics {
     }
 }
 
-/// What several threads may count, seldom enough for a shared counter.
+/// Counters that several threads change, rarely enough to share.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct SharedCounters {
@@ -34,7 +34,7 @@ pub(crate) struct SharedCounters {
     pub(crate) longest_task: Counter,
 }
 
-/// A counter that anybody may change. Relaxed throughout: it is a figure, and orders nothing.
+/// A counter that any thread may change. Relaxed throughout: a statistic, which orders nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -60,14 +60,14 @@ impl Counter {
     }
 }
 
-/// What only the worker counts, as it last told.
+/// The worker's counters, as last published.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct WorkerCounters {
     pub(crate) wakeups: Counter,
     pub(crate) transferred: Counter,
     pub(crate) swept: Counter,
-    /// Taken out of the queue, and not in the wheel yet.
+    /// Read from the queue and not in the wheel yet.
     pub(crate) taken: Counter,
     pub(crate) filed: Counter,
     pub(crate) wheel_bytes: Counter,
@@ -86,12 +86,12 @@ impl WorkerCounters {
     }
 }
 
-/// What a wheel has done since it was made, for `Stats` and for comparing designs.
+/// The counters of a wheel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WheelCounters {
-    /// Buckets whose entries were looked at, when expiring or cascading.
+    /// Buckets expired or cascaded.
     pub(crate) bucket_visits: u64,
-    /// Entries met while expiring that were not due.
+    /// Entries in an expired bucket that were not due.
     pub(crate) passed_over: u64,
     /// Entries moved to a lower level.
     pub(crate) cascaded: u64,
@@ -99,7 +99,7 @@ pub(crate) struct WheelCounters {
     pub(crate) levels: u64,
 }
 
-/// The sums of the counters of all threads.
+/// The totals of the counters that each thread keeps.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Totals {
     pub(crate) scheduled: u64,

@@ -1,10 +1,10 @@
-//! How late tasks begin, as a histogram of fixed size.
+//! A histogram of fixed size for the lateness of tasks.
 //!
-//! The buckets are log-linear: eight to each power of two, so that every one is at most an eighth as
-//! wide as what it holds. Finding a bucket takes a count of leading zeroes and two shifts.
+//! The buckets are log-linear: eight per power of two, so that a bucket is at most an eighth as wide as its values. Finding
+//! a bucket takes a count of leading zeroes and two shifts.
 //!
-//! The [`Recorder`] has one writer, the timer thread. On a manual clock that is whoever advances it, one
-//! after the other. So a plain load and a plain store count, and neither is a locked instruction.
+//! The [`Recorder`] has one writer at a time: the timer thread, or the thread that advances a manual clock. So it counts
+//! by a plain load and a plain store, without a locked instruction.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ const UNIT_BITS: u32 = 10;
 /// Each power of two is divided into 2^3 buckets.
 const PARTS_BITS: u32 = 3;
 const PARTS: usize = 1 << PARTS_BITS;
-/// Enough for 2^44 ns; the last one also takes all that is later.
+/// Enough for 2^44 ns; the last one also takes all larger values.
 const BUCKETS: usize = 256;
 
 /// The bucket of a lateness.
@@ -28,14 +28,14 @@ fn bucket_of(nanos: u64) -> usize {
     bucket.min(BUCKETS - 1)
 }
 
-/// The largest lateness, in nanoseconds, that a bucket is made for.
+/// The largest value of a bucket, in nanoseconds.
 fn last_of(bucket: usize) -> u64 {
     let shift = (bucket / PARTS).saturating_sub(1);
     let units = (bucket - shift * PARTS + 1) as u64;
     (units << shift << UNIT_BITS) - 1
 }
 
-/// Where the timer thread counts.
+/// The counters of the histogram.
 #[repr(align(128))]
 pub(crate) struct Recorder {
     counts: [AtomicU64; BUCKETS],
@@ -54,7 +54,7 @@ impl Recorder {
     /// Counts a task that began so many nanoseconds after its deadline. Only for the timer thread.
     #[inline]
     pub(crate) fn record(&self, nanos: u64) {
-        // Relaxed: figures for people, and nobody else writes them.
+        // Relaxed: statistics with one writer.
         if nanos > self.max.load(Ordering::Relaxed) {
             self.max.store(nanos, Ordering::Relaxed);
         }
@@ -62,7 +62,7 @@ impl Recorder {
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Copies the counters. They go on meanwhile.
+    /// Copies the counters, which may change meanwhile.
     pub(crate) fn read(&self, into: &mut Lateness) {
         for (copy, count) in into.counts.iter_mut().zip(&self.counts) {
             *copy = count.load(Ordering::Relaxed);
@@ -71,7 +71,7 @@ impl Recorder {
     }
 }
 
-/// How late tasks have begun: the distribution of the time from a task's deadline to its start.
+/// The distribution of lateness: the time from a task's deadline to its start.
 ///
 /// Part of [`Stats`](crate::Stats). It counts every run since the timer was made: of tasks, of periodic
 /// tasks and of futures, the latter when they are woken. With an executor, a task counts when it
@@ -109,7 +109,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// How many runs are in it.
+    /// The number of runs recorded.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock};

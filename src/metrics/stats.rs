@@ -1,4 +1,4 @@
-//! The snapshot of a timer's counters that users see.
+//! The public snapshot of a timer's counters.
 
 use super::counters::{Metrics, Totals};
 use super::histogram::Lateness;
@@ -89,18 +89,18 @@ pub struct Stats {
     pub longest_task: Duration,
     /// The longest that a task has begun after its deadline: [`Lateness::max`] of `lateness`.
     pub max_lateness: Duration,
-    /// How late tasks have begun: its distribution.
+    /// The distribution of how late tasks begin.
     pub lateness: Lateness,
 }
 
-/// What [`Stats::collect`] is told of a timer beside its counters.
+/// The current contents of a timer, for [`Stats::collect`].
 #[derive(Clone, Copy)]
 pub(crate) struct Holdings {
     /// Entries in the lanes.
     pub(crate) queued: usize,
     /// Bytes of everything but the wheel.
     pub(crate) bytes: usize,
-    /// The timer has come to its end: its queue and its wheel are gone.
+    /// The timer has ended: its queue and its wheel are gone.
     pub(crate) done: bool,
 }
 
@@ -111,7 +111,7 @@ impl Stats {
         sums: impl FnOnce() -> Totals,
     ) -> Stats {
         let (shared, worker) = (&metrics.shared, &metrics.worker);
-        // Before the sums: who is counted as unprocessed is then also counted as scheduled.
+        // Before the totals: a timeout counted as unprocessed is then also counted as scheduled.
         let unprocessed = shared.unprocessed.get();
         let sums = sums();
         let pending = (sums.scheduled).saturating_sub(sums.expired + sums.cancelled + unprocessed);

@@ -1,36 +1,36 @@
-//! A bucket: entries in the order of filing, in a plain vector.
+//! A bucket: a vector of entries in the order of insertion.
 //!
 //! # Sweeping a bucket in steps
 //!
-//! A bucket may hold a million entries, a step of a sweep looks at a few thousand. Between two
-//! steps the bucket that is being swept looks like this, with `kept` = 2 and `seen` = 5:
+//! A bucket may hold a million entries; a step of a sweep looks at a few thousand. Between two steps a bucket looks like
+//! this, with `kept` = 2 and `seen` = 5:
 //!
 //! ```text
 //! [ alive, alive, (gap), (gap), (gap), unseen, unseen, … ]
 //!                 ^ kept               ^ seen
 //! ```
 //!
-//! New entries are pushed behind the unseen ones as always. The gap is closed when the sweep
-//! reaches the end of the bucket, when it is half of the bucket, or when the bucket's time comes. Where the sweep
-//! stands ([`Progress`]) is kept by the wheel, since only one bucket at a time is being swept.
+//! New entries are pushed behind the unseen ones. The gap is closed when the sweep reaches the end of the bucket, when it
+//! is half of the bucket, or when the bucket expires. The wheel keeps the [`Progress`], since it sweeps one bucket at a
+//! time.
 
 use super::{LOOKAHEAD, Liveness};
 use crate::entry::Entry;
 use crate::time::Tick;
 use std::mem;
 
-/// Up to this many entries, 1 KiB, a buffer that is too large is not worth a reallocation.
+/// Buffers of up to this many entries, 1 KiB, are not shrunk.
 pub(super) const SMALL: usize = 64;
 
-/// Entries in the order of filing.
+/// Entries in the order of insertion.
 #[derive(Debug)]
 pub(super) struct Bucket {
     entries: Vec<Entry>,
-    /// The first boundary at which this bucket has work. Means nothing while it is empty.
+    /// The first boundary at which this bucket has work. Undefined while it is empty.
     pub(super) boundary: Tick,
 }
 
-/// How far a sweep has come in a bucket, see the head of the module.
+/// The progress of a sweep in a bucket: see the head of this module.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     kept: usize,
@@ -39,7 +39,7 @@ pub(super) struct Progress {
     removed: bool,
 }
 
-/// What one step of a sweep has done in one bucket.
+/// The result of one step of a sweep in one bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) looked: usize,
@@ -68,12 +68,12 @@ impl Bucket {
         self.entries.push(entry);
     }
 
-    /// Makes room for the first entries of an empty bucket.
+    /// Reserves capacity in an empty bucket.
     pub(super) fn reserve(&mut self, entries: usize) {
         self.entries.reserve_exact(entries);
     }
 
-    /// Gives the buffer of an empty bucket back.
+    /// Frees the buffer of an empty bucket.
     pub(super) fn release(&mut self) {
         debug_assert!(self.is_empty(), "releasing a bucket that has entries");
         self.entries = Vec::new();
@@ -89,8 +89,8 @@ impl Bucket {
         self.entries.iter().map(|entry| entry.due()).min()
     }
 
-    /// Moves the entries that `is_due` names behind those in `due`, keeping the order of both
-    /// them and the others. Returns the earliest due tick of those that stayed, if any did.
+    /// Appends the entries for which `is_due` holds to `due`, keeping the order of both them and the others. Returns the
+    /// earliest due tick of those that stay, if any.
     pub(super) fn take_due(
         &mut self,
         progress: &mut Progress,
@@ -114,8 +114,8 @@ impl Bucket {
         Some(earliest)
     }
 
-    /// The part of [`Bucket::take_due`] that meets every entry of a bucket with some to keep. One
-    /// plain loop: `retain` and a second pass for the minimum take half as long again.
+    /// The part of [`Bucket::take_due`] for a bucket with entries to keep. One plain loop: `retain` and a second pass for
+    /// the minimum take half as long again.
     fn split_off_due(&mut self, is_due: impl Fn(Entry) -> bool, due: &mut Vec<Entry>) -> Tick {
         let mut kept = 0;
         let mut earliest = Tick::NEVER;
@@ -133,7 +133,7 @@ impl Bucket {
         earliest
     }
 
-    /// Moves all entries behind those in `due`.
+    /// Appends all entries to `due`.
     pub(super) fn take_all(&mut self, progress: &mut Progress, due: &mut Vec<Entry>) {
         self.close_gap(progress);
         *progress = Progress::default();
@@ -176,8 +176,8 @@ impl Bucket {
             seen: end,
             removed: progress.removed || removed > 0,
         };
-        // A bucket that grows as fast as it is swept would otherwise never close its gap. What has to
-        // be moved for it is no more than what was removed.
+        // A bucket that grows as fast as it is swept would otherwise never close its gap. This moves no more entries than
+        // were removed.
         if end - kept > self.entries.len() / 2 {
             self.close_gap(progress);
             self.give_slack_back();

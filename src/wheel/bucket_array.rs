@@ -1,16 +1,15 @@
-//! A row of buckets that takes memory only where it is used.
+//! A sparse array of buckets.
 //!
-//! Its buckets come in groups of 64: a group is made when the first entry arrives and goes when
-//! the last one leaves. So a row of 2^24 buckets with one entry in bucket 1 000 is a table of
-//! 262 144 empty pointers and the one group 15 (buckets 960 to 1 023), in whose word of occupancy
-//! bit 40 is set.
+//! Buckets are allocated in groups of 64: a group is made for its first entry and freed with its last. So an array of
+//! 2^24 buckets with one entry in bucket 1 000 is a table of 262 144 null pointers and one group, number 15 (buckets 960
+//! to 1 023), with bit 40 set in its occupancy word.
 //!
-//! An empty bucket holds no buffer: what a burst has used is given back when the burst has passed.
+//! An empty bucket has no buffer: the memory of a burst is freed when the burst has passed.
 
 use super::bucket::{Bucket, SMALL};
 use crate::time::Tick;
 
-/// How many buckets are made at a time: as many as a word of occupancy has bits.
+/// The number of buckets in a group: the bits of an occupancy word.
 const GROUP: usize = u64::BITS as usize;
 
 #[derive(Debug)]
@@ -27,13 +26,13 @@ impl Group {
     };
 }
 
-/// An array of buckets, made where entries are.
+/// A sparse array of buckets.
 #[derive(Debug)]
 pub(super) struct BucketArray {
     groups: Vec<Option<Box<Group>>>,
-    /// The last group that was left empty. Under steady load one group goes as another comes.
+    /// The last group that became empty. Under steady load one group is freed as another is made.
     spare: Option<Box<Group>>,
-    /// How many entries a bucket starts with room for, at most [`SMALL`].
+    /// The initial capacity of a bucket, at most [`SMALL`].
     capacity_hint: usize,
 }
 
@@ -51,7 +50,7 @@ impl BucketArray {
         }
     }
 
-    /// The bucket at `index`, to push an entry into: it counts as occupied from now on.
+    /// The bucket at `index`, to push an entry into. Marks it as occupied.
     #[inline]
     pub(super) fn occupy(&mut self, index: usize) -> &mut Bucket {
         let spare = &mut self.spare;
@@ -64,11 +63,10 @@ impl BucketArray {
         bucket
     }
 
-    /// Takes note of how many entries a bucket had when its time came: the next ones start with
-    /// room for as many.
+    /// Sets the initial capacity of buckets to the size of one that has just expired.
     ///
-    /// Measured under steady load with 10 entries a bucket, this halves the cost of an insertion,
-    /// which is growing the buffer from 4 to 8 to 16. Recycling buffers gained no more.
+    /// Under steady load with 10 entries a bucket, this halves the cost of an insertion: growing the buffer from 4 to 8 to
+    /// 16. Recycling buffers gained no more.
     pub(super) fn set_capacity_hint(&mut self, entries: usize) {
         self.capacity_hint = entries.clamp(1, SMALL).next_power_of_two();
     }
@@ -85,7 +83,7 @@ impl BucketArray {
         (group.occupied & bit(index) != 0).then(|| &group.buckets[index % GROUP])
     }
 
-    /// Takes note that the bucket at `index` was emptied, and gives its memory back.
+    /// Marks the bucket at `index` as empty and frees its memory.
     pub(super) fn vacate(&mut self, index: usize) {
         let place = &mut self.groups[index / GROUP];
         let Some(group) = place else { return };
@@ -114,8 +112,8 @@ impl BucketArray {
         }
     }
 
-    /// The earliest boundary at which one of the buckets that share a group with `index` has work.
-    /// None can be before `coming`, so under dense load the search ends at the next bucket.
+    /// The earliest boundary at which a bucket in the group of `index` has work. None is before `coming`, so under dense
+    /// load the search ends at the next bucket.
     pub(super) fn earliest_in_group(&self, index: usize, coming: Tick) -> Option<Tick> {
         let group = self.groups[index / GROUP].as_ref()?;
         let behind_index = index % GROUP + 1;

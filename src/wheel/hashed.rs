@@ -1,8 +1,8 @@
-//! The hashed wheel: one row of buckets, a power of two of them, that time goes round and round.
+//! The hashed wheel: a circular array of buckets, a power of two of them.
 //!
-//! An entry due at tick `d` lies in bucket `d & (buckets − 1)`. A bucket comes by once a revolution,
-//! so an entry that is far away lets it pass a few times: its [`remaining_rounds`]. They are
-//! derived from the due tick whenever they are needed; nothing is counted down.
+//! An entry due at tick `d` is in bucket `d & (buckets − 1)`. A bucket expires once a revolution, so an entry that is far
+//! away is passed over a few times: its [`remaining_rounds`]. They are derived from the due tick when needed; nothing is
+//! counted down.
 //!
 //! With 8 buckets and `now` = 3, the next boundary being 4:
 //!
@@ -14,9 +14,8 @@
 //! | 30  | 6      | (30 − 4) / 8 = 3 | passed over at 6 and 14, at 30   |
 //! | 2   | 4      | none: it is late | at 4, the next boundary          |
 //!
-//! At 22 bucket 6 comes by as well, but nothing in it is due: its earliest due tick, 30, tells
-//! without a look at the entries. And since the wheel knows the earliest tick of all ([`MinTree`]),
-//! the caller does not even come by: [`Wheel::next_expiration`] after 14 is 30.
+//! At 22 bucket 6 is reached as well, but its earliest due tick, 30, shows that nothing in it is due. And since the wheel
+//! knows the earliest tick of all ([`MinTree`]), the caller skips 22: [`Wheel::next_expiration`] after 14 is 30.
 
 use super::bucket::{Progress, Step};
 use super::bucket_array::BucketArray;
@@ -26,7 +25,7 @@ use crate::entry::Entry;
 use crate::metrics::WheelCounters;
 use crate::time::Tick;
 
-/// See the head of the module.
+/// A hashed wheel.
 #[derive(Debug)]
 pub(crate) struct HashedWheel {
     bucket_count: BucketCount,
@@ -39,7 +38,7 @@ pub(crate) struct HashedWheel {
     counters: WheelCounters,
 }
 
-/// Where the sweep stands.
+/// The position of the sweep.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sweeping {
     index: usize,
@@ -58,8 +57,8 @@ impl BucketCount {
     }
 }
 
-/// How many times the bucket of an entry due at `due` comes by without its being due, when
-/// boundary `now` is the next to be processed: `(due − now) / buckets`. None if it is late.
+/// The number of revolutions before an entry due at `due` is due, when `now` is the next boundary:
+/// `(due − now) / buckets`. 0 if it is late.
 #[inline]
 fn remaining_rounds(due: Tick, now: Tick, bucket_count: BucketCount) -> u64 {
     due.0.saturating_sub(now.0) >> bucket_count.log2
@@ -118,8 +117,8 @@ impl HashedWheel {
         self.refresh_minimum(index, earliest);
     }
 
-    /// Brings all that is derived from a bucket's entries up to date after some were removed:
-    /// `earliest` is the earliest due tick of those that are left.
+    /// Updates what is derived from a bucket's entries after some were removed. `earliest` is the earliest due tick of those
+    /// that are left.
     fn refresh_minimum(&mut self, index: usize, earliest: Option<Tick>) {
         let coming = self.now.next();
         match (earliest, self.buckets.occupied_mut(index)) {
@@ -184,7 +183,7 @@ impl Wheel for HashedWheel {
         let boundary = entry.due().max(coming);
         let index = bucket_count.of(boundary);
         let bucket = self.buckets.occupy(index);
-        // What shares a bucket differs by whole rounds, so fewer rounds is earlier.
+        // Boundaries that share a bucket differ by whole rounds, so fewer rounds is earlier.
         let rounds = remaining_rounds(boundary, coming, bucket_count);
         if bucket.is_empty() || rounds < remaining_rounds(bucket.boundary, coming, bucket_count) {
             bucket.boundary = boundary;
@@ -209,7 +208,7 @@ impl Wheel for HashedWheel {
     }
 
     fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
-        // No more than once round.
+        // At most one round.
         let limit = limit.clamp(1, self.len.max(1));
         let mut looked = 0;
         while looked < limit && self.len > 0 {

@@ -1,13 +1,12 @@
-//! The hierarchical wheel, after Kafka's `TimingWheel`: levels of buckets, each coarser than the
-//! one below, and one queue of the buckets that have entries.
+//! The hierarchical wheel, after Kafka's `TimingWheel`: levels of buckets, each coarser than the one below, and one
+//! priority queue of the buckets that have entries.
 //!
-//! Level 1 has buckets of one tick; a bucket of level k + 1 is as long as all of level k. An entry
-//! lies on the lowest level whose span still reaches it, in bucket (due / tick of the level) mod
-//! `wheel_size`. When time comes to the *start* of a bucket on a higher level, its entries are
-//! filed again, further down: the cascade. It cannot wait longer, for the first of them may be due
-//! at that very boundary; and it need not be earlier.
+//! Level 1 has buckets of one tick; a bucket of level k + 1 is as long as all of level k. An entry is on the lowest level
+//! whose span reaches it, in bucket (due / tick of the level) mod `wheel_size`. When time reaches the *start* of a bucket
+//! on a higher level, its entries are inserted again, further down: the cascade. It cannot be later, for the first of
+//! them may be due at that boundary; and it need not be earlier.
 //!
-//! With `wheel_size` 20 levels span 20, 400, 8 000, … ticks. InsertOutcome at 0, an entry due at 450 goes
+//! With `wheel_size` 20 levels span 20, 400, 8 000, … ticks. Inserted at 0, an entry due at 450 goes
 //!
 //! | at  | to                                             | because            |
 //! |-----|------------------------------------------------|--------------------|
@@ -16,16 +15,14 @@
 //! | 440 | level 1, bucket 450 mod 20 = 10: [450, 451)    | 450 < 440 + 20     |
 //! | 450 | the caller                                     | it is due          |
 //!
-//! Two rules keep a bucket's meaning single. An entry goes to level k + 1 only if it is out of
-//! reach for level k, so its bucket starts after `now`; and a level reaches less than one
-//! revolution beyond its clock, so of all the stretches of time that share a bucket only one is in
-//! use. That is why an item of the queue needs no more than the start and the level: the bucket
-//! follows, and so does whether the item is still of use.
+//! Two rules make a bucket's meaning unique. An entry goes to level k + 1 only if level k does not reach it, so its
+//! bucket starts after `now`; and a level reaches less than one revolution beyond its clock, so of all the intervals that
+//! share a bucket only one is in use. So an item of the queue needs only start and level: the bucket follows, and so
+//! does whether the item is still valid.
 //!
-//! A sweep may empty a bucket whose item is in the midst of the queue. The item stays, is known by
-//! its empty bucket when it comes to the head, and is discarded; a bucket that is emptied and
-//! filled again gets a second item, and the one that comes second is discarded. When half of the
-//! queue may be such leftovers, it is cleared of them.
+//! A sweep may empty a bucket whose item is inside the queue. The item stays, is recognized by its empty bucket when it
+//! reaches the head, and is discarded; a bucket that is emptied and filled again gets a second item, and the later one
+//! is discarded. When half of the queue may be such stale items, they are removed.
 
 use super::bucket::{Progress, Step};
 use super::bucket_array::BucketArray;
@@ -43,17 +40,17 @@ mod check;
 #[cfg(test)]
 mod tests;
 
-/// See the head of the module.
+/// A hierarchical wheel.
 #[derive(Debug)]
 pub(crate) struct HierarchicalWheel {
     wheel_size: usize,
     now: Tick,
     len: usize,
-    /// Level 1 first. A level is added when a due tick first needs it.
+    /// Level 1 first. A level is added when a due tick needs it.
     levels: Vec<Level>,
-    /// The buckets that have entries, by their start.
+    /// The buckets that have entries, ordered by start.
     queue: BinaryHeap<Queued>,
-    /// How many buckets sweeps have emptied since the queue was last cleared of leftovers.
+    /// The number of buckets emptied by sweeps since stale items were last removed.
     emptied: usize,
     sweeping: Sweeping,
     counters: WheelCounters,
@@ -61,17 +58,17 @@ pub(crate) struct HierarchicalWheel {
 
 #[derive(Debug)]
 struct Level {
-    /// How long a bucket is, in ticks of level 1.
+    /// The length of a bucket, in ticks of level 1.
     tick: u64,
-    /// How long all buckets are together; saturates.
+    /// The length of all buckets together; saturates.
     span: u64,
     /// `now`, rounded down to a whole `tick`.
     clock: Tick,
     buckets: BucketArray,
 }
 
-/// A bucket in the queue. The greatest comes first: the earliest start and, among those, the
-/// highest level, so that what cascades to a boundary is filed before the boundary is handed out.
+/// A bucket in the queue. The greatest comes first: the earliest start and, among those, the highest level, so that
+/// entries cascade to a boundary before the boundary is handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Queued {
     start: Reverse<Tick>,
@@ -79,7 +76,7 @@ struct Queued {
     level: usize,
 }
 
-/// Where the sweep stands.
+/// The position of the sweep.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sweeping {
     place: Place,
@@ -117,7 +114,7 @@ impl Level {
 }
 
 impl HierarchicalWheel {
-    /// A queue of so few is not worth clearing or shrinking.
+    /// A queue of up to this many items is neither cleaned nor shrunk.
     const FEW: usize = 64;
 
     /// An empty wheel with one level.
@@ -142,9 +139,9 @@ impl HierarchicalWheel {
         }
     }
 
-    /// Files `entry` under `boundary`, which lies after `now`.
+    /// Inserts `entry` at `boundary`, which is after `now`.
     #[inline]
-    fn file(&mut self, entry: Entry, boundary: Tick) {
+    fn insert_at(&mut self, entry: Entry, boundary: Tick) {
         let lowest = self.levels.iter().position(|level| level.reaches(boundary));
         let index = lowest.unwrap_or_else(|| self.add_levels(boundary));
         let level = &mut self.levels[index];
@@ -180,7 +177,7 @@ impl HierarchicalWheel {
         for level in &mut self.levels {
             let clock = level.round_down(self.now);
             if clock == level.clock {
-                // The levels above have coarser clocks: they stand still, too.
+                // The clocks of the levels above are coarser: they have not moved either.
                 return;
             }
             level.clock = clock;
@@ -196,7 +193,7 @@ impl HierarchicalWheel {
         }
     }
 
-    /// Takes the first bucket out of the queue if it starts by `now`.
+    /// Pops the first bucket of the queue if it starts by `now`.
     fn next_started(&mut self) -> Option<Place> {
         let head = self.queue.peek_mut()?;
         if head.start.0 > self.now {
@@ -234,7 +231,7 @@ impl HierarchicalWheel {
         }
     }
 
-    /// Files the entries of a bucket anew. The dead ones would only be moved again.
+    /// Inserts the entries of a bucket again, except the dead ones.
     fn cascade(&mut self, entries: &[Entry], due: &mut Vec<Entry>, liveness: &mut impl Liveness) {
         for (index, &entry) in entries.iter().enumerate() {
             if let Some(&ahead) = entries.get(index + LOOKAHEAD) {
@@ -246,14 +243,14 @@ impl HierarchicalWheel {
             } else if liveness.is_dead(entry) {
                 self.len -= 1;
             } else {
-                self.file(entry, entry.due());
+                self.insert_at(entry, entry.due());
                 self.counters.cascaded += 1;
             }
         }
     }
 
-    /// Returns `true` if the bucket has been emptied since, or was taken out by an equal item.
-    fn is_left_over(&self, queued: Queued) -> bool {
+    /// Returns `true` if the item is stale: the bucket is empty, or was handed out by an equal item.
+    fn is_stale(&self, queued: Queued) -> bool {
         let place = self.place_of(queued);
         self.levels[place.level]
             .buckets
@@ -261,20 +258,16 @@ impl HierarchicalWheel {
             .is_none()
     }
 
-    /// Makes sure that the head of the queue is a bucket with entries, and that leftovers and unused
-    /// memory are at most a constant factor of what is in use.
+    /// Ensures that the head of the queue is a bucket with entries, and that stale items and unused memory are at most a
+    /// constant factor of what is in use.
     fn tidy_queue(&mut self) {
-        while self
-            .queue
-            .peek()
-            .is_some_and(|&head| self.is_left_over(head))
-        {
+        while self.queue.peek().is_some_and(|&head| self.is_stale(head)) {
             self.queue.pop();
         }
         if self.emptied > Self::FEW.max(self.queue.len() / 2) {
             self.emptied = 0;
             let mut queue = mem::take(&mut self.queue).into_vec();
-            queue.retain(|&queued| !self.is_left_over(queued));
+            queue.retain(|&queued| !self.is_stale(queued));
             queue.sort_unstable();
             queue.dedup();
             self.queue = queue.into();
@@ -346,7 +339,7 @@ impl Wheel for HierarchicalWheel {
     #[inline]
     fn insert(&mut self, entry: Entry) {
         debug_assert!(entry.due() < Tick::NEVER);
-        self.file(entry, entry.due().max(self.now.next()));
+        self.insert_at(entry, entry.due().max(self.now.next()));
         self.len += 1;
     }
 
@@ -367,7 +360,7 @@ impl Wheel for HierarchicalWheel {
     }
 
     fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
-        // No more than once round.
+        // At most one round.
         let limit = limit.clamp(1, self.len.max(1));
         let mut looked = 0;
         while looked < limit && self.len > 0 {

@@ -1,11 +1,11 @@
-//! The earliest of many ticks.
+//! A tree of minima: the earliest of many ticks.
 
 use crate::time::Tick;
 
-/// The earliest of many ticks: a tree with 64 children a node, each node the least of them.
+/// A tree with 64 children per node, each node the least of them. The root is the earliest tick.
 ///
-/// Lowering a tick touches one node, as a rule, and never more than four; raising one looks at the
-/// 64 siblings on each of at most four levels. The answer is the root.
+/// Lowering a tick usually writes one node, and at most four; raising one reads the 64 siblings on each of at most four
+/// levels.
 #[derive(Debug)]
 pub(super) struct MinTree {
     /// The leaves first, the root (one node) last.
@@ -33,7 +33,7 @@ impl MinTree {
         (*root != Self::NOTHING).then_some(*root)
     }
 
-    /// The tick at `leaf` is now `tick` if that is earlier.
+    /// Lowers the tick at `leaf` to `tick` if that is earlier.
     pub(super) fn lower(&mut self, leaf: usize, tick: Tick) {
         let mut node = leaf;
         for level in &mut self.levels {
@@ -45,8 +45,7 @@ impl MinTree {
         }
     }
 
-    /// The tick at `leaf` is now `tick`, be it earlier or later than before. No leaf is earlier
-    /// than `coming`.
+    /// Sets the tick at `leaf`, earlier or later than before. No leaf is earlier than `coming`.
     pub(super) fn set(&mut self, leaf: usize, tick: Option<Tick>, coming: Tick) {
         let mut node = leaf;
         let mut least = tick.unwrap_or(Self::NOTHING);

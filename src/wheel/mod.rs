@@ -1,9 +1,8 @@
-//! The contract of a wheel, and the two that keep it.
+//! The contract of a wheel, and its two implementations.
 //!
-//! A wheel is a plain data structure: time is an argument, and no task, thread or clock is inside.
-//! It files [`Entry`]s under the boundary they are due at and hands them out when it is moved to
-//! that boundary. Whether an entry still means anything is not its business: the caller finds out,
-//! and tells it during a sweep.
+//! A wheel is a plain data structure: time is an argument, and it knows no task, thread or clock. It stores [`Entry`]s
+//! by the boundary they are due at and hands them out when it is advanced to that boundary. It does not know which
+//! entries are dead: it asks the caller, through [`Liveness`].
 
 use crate::entry::Entry;
 use crate::metrics::WheelCounters;
@@ -19,19 +18,19 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-/// What a wheel asks about its entries when it goes through many of them.
+/// Tells which entries are dead.
 pub(crate) trait Liveness {
-    /// Says that this entry will be asked about soon.
+    /// Announces that `is_dead` will soon be called for this entry.
     fn prefetch(&self, _entry: Entry) {}
 
-    /// Returns `true` if the entry can never fire anything, and is to be dropped.
+    /// Returns `true` if the entry can never fire a timeout.
     fn is_dead(&mut self, entry: Entry) -> bool;
 }
 
-/// How many entries ahead a wheel says what it will ask about.
+/// The distance of [`Liveness::prefetch`] ahead of `is_dead`.
 const LOOKAHEAD: usize = 8;
 
-/// Any condition will do as a liveness.
+/// For tests: any condition.
 #[cfg(test)]
 impl<F: FnMut(Entry) -> bool> Liveness for F {
     fn is_dead(&mut self, entry: Entry) -> bool {
@@ -41,39 +40,34 @@ impl<F: FnMut(Entry) -> bool> Liveness for F {
 
 /// A structure of buckets over ticks.
 ///
-/// Rules that hold between the calls:
-/// - every entry filed is handed out exactly once by `advance`, unless the wheel was told that it is
-///   dead, by a sweep or in a cascade;
-/// - `advance(t)` hands out exactly the entries with `due ≤ t`, so an entry is handed out at the
-///   first boundary at or after its due tick that had not been processed when it was filed.
+/// - `advance` hands out every inserted entry exactly once, unless a sweep or a cascade found it dead;
+/// - `advance(t)` hands out exactly the entries with `due ≤ t`, so an entry is handed out at the first boundary at or
+///   after its due tick that had not been processed when it was inserted.
 pub(crate) trait Wheel: Send {
-    /// The last boundary that was processed. Starts at [`Tick::ZERO`].
+    /// The last processed boundary, at first [`Tick::ZERO`].
     fn now(&self) -> Tick;
 
-    /// How many entries are filed.
+    /// The number of entries.
     fn len(&self) -> usize;
 
-    /// Files an entry under `max(entry.due(), now + 1)`. Its due tick is not [`Tick::NEVER`].
+    /// Inserts an entry at `max(entry.due(), now + 1)`. Its due tick is not [`Tick::NEVER`].
     fn insert(&mut self, entry: Entry);
 
-    /// A boundary after `now` that must not be jumped over, because an entry is due at it (or a
-    /// bucket has to be cascaded); the earliest such. `None` when nothing is filed. While a sweep
-    /// stands in the midst of a bucket, it may still be that of an entry the sweep has removed.
+    /// The earliest boundary after `now` that must not be skipped, because an entry is due or a bucket cascades. `None` if
+    /// the wheel is empty. While a sweep is inside a bucket, it may be the boundary of an entry that the sweep has removed.
     fn next_expiration(&self) -> Option<Tick>;
 
-    /// Processes boundary `to`, appending what is due to `due`, in the order of filing where the
-    /// wheel keeps it. The caller keeps to `now < to` and `to ≤ next_expiration()`: boundaries in between
-    /// have no work and count as processed. An empty `due` may be exchanged for another buffer, so
-    /// its capacity is not kept. What is moved within the wheel is dropped if `liveness` says it is dead.
+    /// Processes boundary `to` and appends the due entries to `due`, in the order of insertion if the wheel keeps it. The
+    /// caller guarantees `now < to ≤ next_expiration()`: boundaries in between have no work and count as processed. An
+    /// empty `due` may be exchanged for another buffer, so its capacity is not kept. Dead entries are not cascaded.
     fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, liveness: &mut impl Liveness);
 
-    /// Looks at up to about `limit` entries, going on where the last call ended and starting over
-    /// behind the last bucket, and removes the dead ones, keeping the order of the others. Gives
-    /// memory back that the removal left unused. Returns how many were looked at: 0 only if the
-    /// wheel is empty.
+    /// Looks at about `limit` entries, from where the last call ended and around, and removes the dead ones, keeping the
+    /// order of the others. Frees memory that is left unused. Returns the number of entries looked at: 0 only if the wheel
+    /// is empty.
     fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize;
 
-    /// What was done so far.
+    /// The counters since the wheel was made.
     fn counters(&self) -> WheelCounters;
 
     /// Bytes held by the buckets, used or reserved.
