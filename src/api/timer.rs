@@ -15,7 +15,9 @@ use std::time::Duration;
 /// 100 ms × 512, some 51 seconds.
 ///
 /// ```
-/// /// ///
+/// use hashed_wheel::HashedWheelTimer;
+/// use std::time::Duration;
+///
 /// let timer = HashedWheelTimer::new(Duration::from_millis(10), 512);
 /// let timeout = timer.new_timeout(|_| println!("hello"), Duration::from_secs(3))?;
 /// assert!(timeout.cancel());
@@ -34,7 +36,9 @@ pub struct HashedWheelTimer {
 /// tick of 1 ms and 20 buckets on each level: 20 ms, 400 ms, 8 s, 160 s and so on.
 ///
 /// ```
-/// /// ///
+/// use hashed_wheel::HierarchicalWheelTimer;
+/// use std::time::Duration;
+///
 /// let timer = HierarchicalWheelTimer::new(Duration::from_millis(1), 20);
 /// timer.new_timeout(|_| println!("tomorrow"), Duration::from_secs(86_400))?;
 /// assert_eq!(timer.stop()?.len(), 1);
@@ -54,7 +58,9 @@ impl HashedWheelTimer {
     /// buckets, which are rounded up to a power of two. It starts with the first timeout.
     ///
     /// ```
-    ///     ///     ///
+    /// use hashed_wheel::{HashedWheelTimer, TimerState};
+    /// use std::time::Duration;
+    ///
     /// let timer = HashedWheelTimer::new(Duration::from_millis(10), 512);
     /// assert_eq!(timer.state(), TimerState::Init);
     /// ```
@@ -73,7 +79,8 @@ impl HashedWheelTimer {
     /// All settings, by name.
     ///
     /// ```
-    ///     ///
+    /// use hashed_wheel::HashedWheelTimer;
+    ///
     /// let timer = HashedWheelTimer::builder()
     ///     .max_pending_timeouts(100_000)
     ///     .thread_name("timeouts")
@@ -104,7 +111,9 @@ impl HierarchicalWheelTimer {
     /// starts with the first timeout.
     ///
     /// ```
-    ///     ///     ///
+    /// use hashed_wheel::{HierarchicalWheelTimer, TimerState};
+    /// use std::time::Duration;
+    ///
     /// let timer = HierarchicalWheelTimer::new(Duration::from_millis(1), 64);
     /// assert_eq!(timer.state(), TimerState::Init);
     /// ```
@@ -123,7 +132,8 @@ impl HierarchicalWheelTimer {
     /// All settings, by name.
     ///
     /// ```
-    ///     ///
+    /// use hashed_wheel::HierarchicalWheelTimer;
+    ///
     /// let timer = HierarchicalWheelTimer::builder()
     ///     .max_pending_timeouts(100_000)
     ///     .thread_name("timeouts")
