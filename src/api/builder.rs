@@ -1,4 +1,4 @@
-//! Settings, and the checks that they go through.
+//! Settings and their checks.
 
 use super::timer::{HashedWheelTimer, HierarchicalWheelTimer};
 use crate::error::ConfigError;
@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The shortest tick: a shorter one becomes this.
+/// The shortest tick; a shorter one is raised to this.
 const MIN_TICK: Duration = Duration::from_millis(1);
 
 /// The settings of a [`HashedWheelTimer`].
@@ -75,8 +75,8 @@ impl Default for HierarchicalWheelTimerBuilder {
 }
 
 impl HashedWheelTimerBuilder {
-    /// How often the timer looks at its timeouts: 100 ms by default. Every timeout fires at a
-    /// multiple of it. Below 1 ms it becomes 1 ms, with a warning in the log.
+    /// The resolution of the timer, 100 ms by default: every timeout fires at a multiple of it. Below 1 ms it becomes 1 ms,
+    /// with a warning in the log.
     ///
     /// ```
     /// use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -99,10 +99,10 @@ impl HashedWheelTimerBuilder {
         self
     }
 
-    /// Buckets of the wheel, 1 to 2^24, rounded up to a power of two: 512 by default.
+    /// The number of buckets, 1 to 2^24, rounded up to a power of two: 512 by default.
     ///
-    /// More of them cost memory, fewer let a timeout be passed over more often; none of it changes when
-    /// a timeout fires.
+    /// More buckets take more memory; with fewer, a timeout is passed over more often. The time at which it fires does not
+    /// change.
     ///
     /// ```
     /// use hashed_wheel::HashedWheelTimer;
@@ -120,7 +120,7 @@ impl HashedWheelTimerBuilder {
         self
     }
 
-    /// Makes the timer. Its thread starts with the first timeout, or with `start`.
+    /// Builds the timer. Its thread starts with the first timeout, or with `start`.
     ///
     /// ```
     /// use hashed_wheel::HashedWheelTimer;
@@ -132,7 +132,7 @@ impl HashedWheelTimerBuilder {
     /// ```
     ///
     /// # Errors
-    /// [`ConfigError`] if a setting is outside its range; the message says which, and what the range is.
+    /// [`ConfigError`] if a setting is outside its range; the message names the setting and the range.
     pub fn build(self) -> Result<HashedWheelTimer, ConfigError> {
         let slots = self.ticks_per_wheel;
         if !(1..=ConfigError::MAX_BUCKETS).contains(&slots) {
@@ -149,8 +149,8 @@ impl HashedWheelTimerBuilder {
 }
 
 impl HierarchicalWheelTimerBuilder {
-    /// How often the timer looks at its timeouts, and the tick of the lowest level: 1 ms by default.
-    /// Every timeout fires at a multiple of it. Below 1 ms it becomes 1 ms, with a warning in the log.
+    /// The resolution of the timer and the tick of the lowest level, 1 ms by default: every timeout fires at a multiple of
+    /// it. Below 1 ms it becomes 1 ms, with a warning in the log.
     ///
     /// ```
     /// use hashed_wheel::{HierarchicalWheelTimer, ManualClock};
@@ -173,11 +173,10 @@ impl HierarchicalWheelTimerBuilder {
         self
     }
 
-    /// Buckets of each level, 2 to 2^24: 20 by default. A level's tick is that of the level below
-    /// times this.
+    /// The number of buckets per level, 2 to 2^24: 20 by default. The tick of a level is the tick of the level below times
+    /// this.
     ///
-    /// Levels are added as delays need them. More buckets make fewer levels, so that a timeout moves less
-    /// often.
+    /// Levels are added as delays need them. With more buckets there are fewer levels, and a timeout moves less often.
     ///
     /// ```
     /// use hashed_wheel::HierarchicalWheelTimer;
@@ -191,7 +190,7 @@ impl HierarchicalWheelTimerBuilder {
         self
     }
 
-    /// Makes the timer. Its thread starts with the first timeout, or with `start`.
+    /// Builds the timer. Its thread starts with the first timeout, or with `start`.
     ///
     /// ```
     /// use hashed_wheel::HierarchicalWheelTimer;
@@ -203,7 +202,7 @@ impl HierarchicalWheelTimerBuilder {
     /// ```
     ///
     /// # Errors
-    /// [`ConfigError`] if a setting is outside its range; the message says which, and what the range is.
+    /// [`ConfigError`] if a setting is outside its range; the message names the setting and the range.
     pub fn build(self) -> Result<HierarchicalWheelTimer, ConfigError> {
         let wheel_size = self.wheel_size;
         if !(2..=ConfigError::MAX_BUCKETS).contains(&wheel_size) {
@@ -220,7 +219,7 @@ impl HierarchicalWheelTimerBuilder {
 
 #[cfg(feature = "unstable-wheels")]
 impl HashedWheelTimerBuilder {
-    /// The front of a timer over any wheel: see [`crate::unstable`].
+    /// A timer over any wheel: see [`crate::unstable`].
     pub(crate) fn build_over(
         self,
         driver: impl FnOnce(Option<Executor>, usize) -> Box<dyn Driver>,
@@ -256,8 +255,8 @@ impl Default for Common {
 macro_rules! common_settings {
     ($($builder:ident),*) => {$(
         impl $builder {
-            /// How many timeouts may be pending at once; a further one is rejected. Unlimited by
-            /// default. At least 1, and never overshot, whatever the number of threads.
+            /// The limit of pending timeouts, at least 1; a further one is rejected. Unlimited by default.
+            /// Never exceeded, with any number of threads.
             ///
             #[doc = concat!("```\nuse hashed_wheel::{", stringify!($builder), ", RejectReason};")]
             /// use std::time::Duration;
@@ -278,11 +277,11 @@ macro_rules! common_settings {
                 self
             }
 
-            /// How many entries at most move from the pending queue to the wheel at one boundary;
-            /// the rest waits for the next. 100 000 by default, at least 1.
+            /// The most entries that move from the pending queue to the wheel at one tick, at least 1; the rest
+            /// waits for the next tick. 100 000 by default.
             ///
-            /// It bounds how long the timer thread sorts before it fires. If timeouts come faster than this
-            /// for long, they fire late: [`Stats::queued`](crate::Stats::queued) tells.
+            /// It bounds the time that the timer thread spends on insertions before it fires. If timeouts are
+            /// scheduled faster than this for long, they fire late: [`Stats::queued`](crate::Stats::queued) tells.
             ///
             #[doc = concat!("```\nuse hashed_wheel::", stringify!($builder), ";")]
             ///
@@ -319,9 +318,8 @@ macro_rules! common_settings {
                 self
             }
 
-            /// What starts the timer's thread: it is given a job, which it runs on a thread of its
-            /// making. If it fails, or drops the job, starting the timer fails with its error, and
-            /// the next call tries again.
+            /// Starts the timer's thread: it is given a job, to run on a new thread. If it fails, or drops the
+            /// job, starting the timer fails with its error, and the next call tries again.
             ///
             #[doc = concat!("```\nuse hashed_wheel::", stringify!($builder), ";")]
             /// use std::thread;
@@ -339,13 +337,12 @@ macro_rules! common_settings {
                 self
             }
 
-            /// Where tasks run: it is given each as a job. By default they run on the timer thread,
-            /// where a slow one delays all others.
+            /// Runs the tasks: it is given each as a job. By default they run on the timer thread, where a slow
+            /// one delays all others.
             ///
-            /// It is called on the timer thread, and ought to return at once. A timeout counts as expired when
-            /// its job is handed over. A job never unwinds; one that is dropped unrun is counted in
-            /// [`Stats::dropped_jobs`](crate::Stats::dropped_jobs). Futures are woken on the timer thread all
-            /// the same.
+            /// It is called on the timer thread and should return at once. A timeout counts as expired when its
+            /// job is handed over. A job never unwinds; one that is dropped without running is counted in
+            /// [`Stats::dropped_jobs`](crate::Stats::dropped_jobs). Futures are still woken on the timer thread.
             ///
             #[doc = concat!("```\nuse hashed_wheel::{Job, ", stringify!($builder), "};")]
             /// use std::sync::mpsc;
@@ -362,8 +359,8 @@ macro_rules! common_settings {
                 self
             }
 
-            /// Has the timer driven by a [manual clock](ManualClock) instead of a thread: for tests and
-            /// simulations. Several timers may be on one clock.
+            /// Drives the timer by a [manual clock](ManualClock) instead of a thread: for tests and simulations.
+            /// Several timers may share one clock.
             ///
             #[doc = concat!("```\nuse hashed_wheel::{", stringify!($builder), ", ManualClock};")]
             /// use std::time::Duration;
@@ -396,7 +393,7 @@ macro_rules! common_settings {
 common_settings!(HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder);
 
 impl Common {
-    /// Checks what both timers have, and the tick against the number of buckets.
+    /// Checks the common settings, and the tick against the number of buckets.
     fn check(&self, tick: Duration, buckets: usize) -> Result<Scale, ConfigError> {
         if tick.is_zero() {
             return Err(ConfigError::ZeroTick);

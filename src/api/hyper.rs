@@ -81,7 +81,7 @@ impl Future for HyperSleep {
 
 impl rt::Sleep for HyperSleep {}
 
-/// What the time of a manual clock is added to. One for all of them: instants of two timers on one
+/// The instant of time zero of manual clocks. One for all of them: instants of two timers on one
 /// clock are the same.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -94,7 +94,7 @@ fn now(clock: &Clock) -> Instant {
     }
 }
 
-/// An instant as a moment of a clock: the inverse of [`now`]. What has passed is due at once.
+/// The time of an instant on a clock: the inverse of [`now`]. A past instant is due at once.
 fn time_of(clock: &Clock, instant: Instant) -> u64 {
     match clock {
         Clock::System(clock) => {

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 /// A timer on a hashed wheel: the owner. Dropping it stops the timer.
 ///
-/// One row of buckets that time goes round and round; a timeout lies in the bucket of its tick. What is
-/// further away than one turn is passed over until its turn has come, so let tick × buckets, one turn,
-/// be of the order of your usual delay: [`choosing`](crate::docs::choosing) has numbers. By default that is
-/// 100 ms × 512, some 51 seconds.
+/// A circular array of buckets; a timeout is in the bucket of its tick. A timeout further away than one turn is passed
+/// over once a turn, so one turn, tick × buckets, should be about your usual delay:
+/// [`choosing`](crate::docs::choosing) has numbers. The default is 100 ms × 512, some 51 seconds.
+///
+/// All methods of [`TimerHandle`] can be called on it.
 ///
 /// ```
 /// use hashed_wheel::HashedWheelTimer;
@@ -30,10 +31,11 @@ pub struct HashedWheelTimer {
 
 /// A timer on a hierarchy of wheels: the owner. Dropping it stops the timer.
 ///
-/// It obeys the same rules as [`HashedWheelTimer`] and fires everything at the same boundaries; what
-/// differs is what a timeout costs that is far away: it moves down one level at a time, instead of
-/// being passed over once a turn. For a fine tick with delays from milliseconds to days. By default a
-/// tick of 1 ms and 20 buckets on each level: 20 ms, 400 ms, 8 s, 160 s and so on.
+/// It follows the same rules as [`HashedWheelTimer`] and fires at the same ticks. The cost of a far timeout differs: it
+/// moves down one level at a time, instead of being passed over once a turn. For a fine tick with delays from milliseconds
+/// to days. The default is a tick of 1 ms and 20 buckets per level: 20 ms, 400 ms, 8 s, 160 s and so on.
+///
+/// All methods of [`TimerHandle`] can be called on it.
 ///
 /// ```
 /// use hashed_wheel::HierarchicalWheelTimer;
@@ -54,8 +56,8 @@ impl HashedWheelTimer {
         HashedWheelTimer { handle }
     }
 
-    /// A timer that looks at its timeouts every `tick_duration`, on a wheel of `ticks_per_wheel`
-    /// buckets, which are rounded up to a power of two. It starts with the first timeout.
+    /// A timer with a resolution of `tick_duration`, on a wheel of `ticks_per_wheel` buckets, rounded up to a power of two.
+    /// It starts with the first timeout.
     ///
     /// ```
     /// use hashed_wheel::{HashedWheelTimer, TimerState};
@@ -76,7 +78,7 @@ impl HashedWheelTimer {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// All settings, by name.
+    /// A builder with all settings.
     ///
     /// ```
     /// use hashed_wheel::HashedWheelTimer;
@@ -107,8 +109,7 @@ impl HierarchicalWheelTimer {
         HierarchicalWheelTimer { handle }
     }
 
-    /// A timer that looks at its timeouts every `tick_duration`, on levels of `wheel_size` buckets. It
-    /// starts with the first timeout.
+    /// A timer with a resolution of `tick_duration`, on levels of `wheel_size` buckets. It starts with the first timeout.
     ///
     /// ```
     /// use hashed_wheel::{HierarchicalWheelTimer, TimerState};
@@ -129,7 +130,7 @@ impl HierarchicalWheelTimer {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// All settings, by name.
+    /// A builder with all settings.
     ///
     /// ```
     /// use hashed_wheel::HierarchicalWheelTimer;
@@ -145,7 +146,7 @@ impl HierarchicalWheelTimer {
     }
 }
 
-/// 1 ms, 20 buckets a level.
+/// 1 ms, 20 buckets per level.
 impl Default for HierarchicalWheelTimer {
     fn default() -> Self {
         Self::builder()

@@ -1,12 +1,12 @@
-//! The handle on a timer.
+//! The handle to a timer.
 
 use super::Shared;
 use std::sync::Arc;
 
-/// A handle on a timer of either kind, cheap to clone.
+/// A handle to a timer of either kind, cheap to clone.
 ///
-/// It can do all that an owner can. It does not keep the timer running: when the owner is dropped the timer
-/// stops, and the handle says so. A task may therefore hold one on its own timer, without a cycle.
+/// It has all methods of the owners, but does not keep the timer running: when the owner is dropped the timer stops. So a
+/// task may hold a handle to its own timer without a cycle.
 ///
 /// ```
 /// use hashed_wheel::{HashedWheelTimer, TimerHandle, TimerState};

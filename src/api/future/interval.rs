@@ -1,4 +1,4 @@
-//! A ticking future.
+//! Ticks at a fixed rate.
 
 use super::Sleep;
 use crate::error::RejectReason;
@@ -52,8 +52,8 @@ impl Interval {
 
     /// Waits for the next tick.
     ///
-    /// The first comes one period after the interval was made, and the others at whole periods after it;
-    /// those that were missed are skipped. It is cancel-safe: a call that is dropped loses no tick.
+    /// The first tick comes one period after the interval was made, the others at whole periods after it; missed ticks are
+    /// skipped. It is cancel-safe: dropping the future loses no tick.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -72,8 +72,8 @@ impl Interval {
     /// ```
     ///
     /// # Errors
-    /// [`RejectReason`] when the timer has stopped, holds as many pending timeouts as it may, or could not
-    /// be started. After the last two the next call waits for the next tick.
+    /// [`RejectReason`] when the timer has stopped, has reached its limit of pending timeouts, or could not be started.
+    /// After the last two, the next call waits for the next tick.
     pub async fn tick(&mut self) -> Result<(), RejectReason> {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
@@ -101,14 +101,14 @@ impl Interval {
     /// As for `tick`.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RejectReason>> {
         let ticked = ready!(Pin::new(&mut self.sleep).poll(cx));
-        // One whose timer has stopped stays as it is, and says so every time.
+        // After a stop it stays as it is, and returns the error every time.
         if !matches!(ticked, Err(RejectReason::Stopped)) {
             self.sleep.reset_to(self.next());
         }
         Poll::Ready(ticked)
     }
 
-    /// The next moment that is whole periods after this one and has not been missed.
+    /// The next deadline at whole periods that has not been missed.
     fn next(&self) -> u64 {
         let timer = self.sleep.shared();
         let started = timer.started_at();
@@ -129,8 +129,8 @@ impl Interval {
     }
 }
 
-/// The ticks, as a stream. It ends after the error of a timer that has stopped. If a tick is refused for
-/// another reason, that is an item too, and the stream goes on with the next tick.
+/// The ticks, as a stream. It ends after the error of a stopped timer. Any other rejection is an item too, and the stream
+/// goes on with the next tick.
 #[cfg(feature = "stream")]
 impl futures_core::Stream for Interval {
     type Item = Result<(), RejectReason>;

@@ -1,15 +1,13 @@
-//! A future that is ready at a moment.
+//! A future that completes at a deadline.
 //!
-//! # How it is woken
+//! # Wake-up
 //!
-//! Its timeout's task is nothing but the waker, in the slot itself: no memory is allocated and
-//! nothing is shared but the slot. A poll looks at the slot's word. *No wake-up is lost:* a poll that finds
-//! the word armed, and its own waker inside, comes before the worker's compare-and-swap, which is
-//! before the worker takes the waker out to wake it. If it is polled with another waker, it takes the old one
-//! out by the compare-and-swap that the worker would have to win, puts the new one in, and looks
-//! once more; if that falls into the boundary at which it was due, it is woken at the next. When the
-//! timer stops, the wakers that it finds in the slots are woken, and the words say that they were
-//! stopped.
+//! The task of its timeout is the waker, stored in the slot: nothing is allocated, and only the slot is shared. A poll
+//! reads the slot's word. *No wake-up is lost:* a poll that finds the word armed, with its own waker inside, comes before
+//! the worker's compare-and-swap, and so before the worker takes the waker out. A poll with another waker takes the old
+//! one out by the compare-and-swap that the worker would have to win, stores the new one, and reads the word again; if that
+//! happens within the boundary at which it was due, it is woken at the next. When the timer stops, it wakes the wakers in
+//! the slots, and the words say that they were stopped.
 
 use crate::error::RejectReason;
 use crate::shared::{Shared, Timeout, TimerHandle, When};
@@ -22,10 +20,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Ready when its time has come: made by [`sleep`](TimerHandle::sleep).
+/// Completes after a delay: made by [`sleep`](TimerHandle::sleep).
 ///
-/// Its time counts from the call that made it. It takes a timeout when it is first polled, and
-/// cancels it when dropped. When the timer stops, it ends with an error: it never hangs.
+/// The delay counts from the call that made it. The first poll schedules a timeout, the drop cancels it. When the timer
+/// stops, it completes with an error: it never hangs.
 ///
 /// ```
 /// use hashed_wheel::{HashedWheelTimer, RejectReason, Sleep};
@@ -61,12 +59,12 @@ enum Stage {
     Over(End),
 }
 
-/// How a sleep ended.
+/// The end of a sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// It was due.
     Fired,
-    /// Its timer stopped, or refused it.
+    /// Its timer stopped, or rejected it.
     Stopped,
 }
 
@@ -103,7 +101,7 @@ impl Sleep {
         Self::until(timer, timer.now().saturating_add(nanos(delay)))
     }
 
-    /// Ready at a moment of the timer's clock.
+    /// Completes at a time of the timer's clock.
     pub(crate) fn until(timer: &Arc<Shared>, deadline: u64) -> Sleep {
         Sleep {
             timer: Arc::clone(timer),
@@ -121,7 +119,7 @@ impl Sleep {
         self.deadline
     }
 
-    /// A handle on its timer.
+    /// A handle to its timer.
     ///
     /// ```
     /// # use hashed_wheel::HashedWheelTimer;
@@ -134,10 +132,10 @@ impl Sleep {
         TimerHandle::new(Arc::clone(&self.timer))
     }
 
-    /// Moves its end: it is ready `delay` from now, be that earlier or later.
+    /// Moves its deadline to `delay` from now, earlier or later than before.
     ///
-    /// While it waits, that is done in place, like [`Timeout::reset`](crate::Timeout::reset), and it
-    /// need not be polled again. One that is over, or was never polled, is armed by its next poll.
+    /// While it waits, that is done in place, like [`Timeout::reset`](crate::Timeout::reset), and it need not be polled
+    /// again. If it has completed, or was never polled, its next poll schedules a timeout.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -160,7 +158,7 @@ impl Sleep {
         self.reset_to(self.timer.now().saturating_add(nanos(delay)));
     }
 
-    /// Moves its end to a moment of the timer's clock.
+    /// Moves its deadline to a time of the timer's clock.
     pub(crate) fn reset_to(&mut self, deadline: u64) {
         self.deadline = deadline;
         if let Stage::Armed(timeout, _) = &self.stage {
@@ -168,8 +166,7 @@ impl Sleep {
                 return;
             }
         }
-        // If it is being fired at this moment, its waker is woken: for nothing, but then whoever
-        // waits comes to poll it, and so to arm it again.
+        // If it is just being fired, its waker is woken spuriously, and the poll that follows schedules it again.
         self.stage = Stage::New;
     }
 
@@ -179,7 +176,7 @@ impl Sleep {
         matches!(self.stage, Stage::Over(End::Stopped))
     }
 
-    /// Takes a timeout that wakes the caller.
+    /// Schedules a timeout that wakes the caller.
     #[inline]
     fn arm(&mut self, waker: &Waker) -> Result<(), RejectReason> {
         let (task, id) = waking(waker);
@@ -196,8 +193,8 @@ impl Sleep {
         }
     }
 
-    /// Looks how a timeout that was taken before is getting on.
-    fn look(&mut self, waker: &Waker) -> Poll<End> {
+    /// Checks the timeout that an earlier poll scheduled.
+    fn check(&mut self, waker: &Waker) -> Poll<End> {
         let mut replaced = false;
         let end = loop {
             let (timeout, last) = match &mut self.stage {
@@ -238,7 +235,7 @@ impl Future for Sleep {
                 Err(reason) => Poll::Ready(Err(reason)),
             };
         }
-        self.look(cx.waker()).map(|end| match end {
+        self.check(cx.waker()).map(|end| match end {
             End::Fired => Ok(()),
             End::Stopped => Err(RejectReason::Stopped),
         })

@@ -1,4 +1,4 @@
-//! A future that is given a limited time.
+//! A future with a time limit.
 
 use super::Sleep;
 use crate::error::TimeoutError;
@@ -6,11 +6,10 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A future that is given until a deadline: made by
+/// A future with a time limit: made by
 /// [`with_timeout`](crate::TimerHandle::with_timeout).
 ///
-/// Its time counts from the call that made it. If the future is ready when first polled, the timer is
-/// not asked at all.
+/// The time counts from the call that made it. If the future is ready when first polled, the timer is not used.
 ///
 /// ```
 /// use hashed_wheel::{HashedWheelTimer, WithTimeout};
