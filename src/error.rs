@@ -54,54 +54,36 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let max = Self::MAX_BUCKETS;
-        match self {
-            Self::ZeroTick => write!(
-                f,
-                "tick_duration is 0 ns; it must be at least 1 ns (below 1 ms it becomes 1 ms)"
-            ),
-            Self::Slots { slots } => {
-                write!(
-                    f,
-                    "ticks_per_wheel is {slots}; it must be between 1 and {max}"
-                )
-            }
-            Self::WheelSize { wheel_size } => {
-                write!(
-                    f,
-                    "wheel_size is {wheel_size}; it must be between 2 and {max}"
-                )
+        let (name, value, least, most) = match self {
+            Self::ZeroTick => {
+                return f.write_str(
+                    "tick_duration is 0 ns; it must be at least 1 ns (below 1 ms it becomes 1 ms)",
+                );
             }
             Self::TickTooLong {
-                tick_duration,
+                tick_duration: tick,
                 slots,
-            } => write!(
-                f,
-                "tick_duration is {tick_duration:?} with {slots} buckets; it must be at most {:?}, so \
-                 that one turn of the wheel fits in 2^64 ns",
-                Duration::from_nanos(u64::MAX / *slots as u64)
-            ),
-            Self::ZeroMaxPendingTimeouts => {
-                write!(
+            } => {
+                let most = Duration::from_nanos(u64::MAX / *slots as u64);
+                return write!(
                     f,
-                    "max_pending_timeouts is 0; it must be between 1 and {}",
-                    usize::MAX
-                )
-            }
-            Self::ZeroMaxTransfersPerTick => {
-                write!(
-                    f,
-                    "max_transfers_per_tick is 0; it must be between 1 and {}",
-                    usize::MAX
-                )
+                    "tick_duration is {tick:?} with {slots} buckets; it must be at most {most:?}, so that \
+                     one turn of the wheel fits in 2^64 ns"
+                );
             }
             Self::ThreadName { name } => {
-                write!(
-                    f,
-                    "thread_name is {name:?}; it may be any text without a NUL character"
-                )
+                let range = "any text without a NUL character";
+                return write!(f, "thread_name is {name:?}; it may be {range}");
             }
-        }
+            Self::Slots { slots } => ("ticks_per_wheel", *slots, 1, Self::MAX_BUCKETS),
+            Self::WheelSize { wheel_size } => ("wheel_size", *wheel_size, 2, Self::MAX_BUCKETS),
+            Self::ZeroMaxPendingTimeouts => ("max_pending_timeouts", 0, 1, usize::MAX),
+            Self::ZeroMaxTransfersPerTick => ("max_transfers_per_tick", 0, 1, usize::MAX),
+        };
+        write!(
+            f,
+            "{name} is {value}; it must be between {least} and {most}"
+        )
     }
 }
 

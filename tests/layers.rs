@@ -128,8 +128,8 @@ fn what_is_allowed_is_not_reported() {
 /// A crate with one file beside its root.
 fn example(path: &str, text: &str) -> BTreeMap<String, String> {
     let root = "mod time; pub use api::{HashedWheelTimer, Sleep}; pub use shared::Timeout;";
-    let test = "#[cfg(test)] mod tests;";
-    [("lib.rs", root), ("time/tick.rs", test), (path, text)]
+    let declaring = "#[cfg(test)] mod tests;";
+    [("lib.rs", root), ("time/tick.rs", declaring), (path, text)]
         .map(|(path, text)| (path.to_owned(), text.to_owned()))
         .into()
 }
@@ -202,12 +202,12 @@ fn is_declared_for_tests(sources: &BTreeMap<String, String>, module: &[String]) 
         declared.is_some_and(|text| {
             let all = all_tokens(text);
             let kept = without_tests(&all);
-            let declares = |tokens: &[String]| {
+            let has_mod = |tokens: &[String]| {
                 tokens
                     .windows(3)
                     .any(|t| t[0] == "mod" && t[1] == module[depth] && t[2] == ";")
             };
-            declares(&all) && !declares(&kept)
+            has_mod(&all) && !has_mod(&kept)
         })
     })
 }

@@ -46,13 +46,11 @@ impl TimerHandle {
     {
         self.shared()
             .schedule(StoredTask::once(task), When::After(delay))
-            .map_err(
-                // SAFETY: the task comes back as it was stored, two lines above.
-                |(task, reason)| Rejected {
-                    task: unsafe { task.into_once() },
-                    reason,
-                },
-            )
+            .map_err(|(task, reason)| Rejected {
+                // SAFETY: the task comes back as it was stored, three lines above.
+                task: unsafe { task.into_once() },
+                reason,
+            })
     }
 
     /// Schedules `task` to run periodically, first `initial_delay` from now and then every `period`, until it is cancelled

@@ -138,12 +138,12 @@ impl Probe {
 
     fn task(&self) -> StoredTask {
         let held = self.hold();
-        StoredTask::once(move |_| held())
+        StoredTask::once(move |()| held())
     }
 
     fn periodic(&self) -> StoredTask {
         let held = self.hold();
-        StoredTask::periodic(move |_| held(), Period::FixedDelay(TICK))
+        StoredTask::periodic(move |()| held(), Period::FixedDelay(TICK))
     }
 
     fn runs(&self) -> usize {

@@ -15,12 +15,12 @@
 //! | 1 | Free → Armed, U | the allocating caller, which owns the slot | writes task, epoch, deadline; `store Release` | Acquire of 4, 5, 6 |
 //! | 2 | Armed, due → later | a handle | CAS Relaxed: publishes only the word, and as an RMW continues the release sequence of 1 | – |
 //! | 3 | Armed, due → earlier, seq + 1 | a handle | CAS Relaxed, then the push of a new entry | the queue's Release/Acquire |
-//! | 4 | Armed → Cancelled; Running P → CancelRequested | a handle, or the task's own `&Timeout` | CAS Acquire, then the task is moved out | 1, 8 |
+//! | 4 | Armed → Cancelled; Running P → `CancelRequested` | a handle, or the task's own `&Timeout` | CAS Acquire, then the task is moved out | 1, 8 |
 //! | 5 | Armed (due ≤ t) → Running | the worker | CAS Acquire | 1, 8 |
-//! | 6 | Armed → Stopped, R; Running P → CancelRequested, R | the scan of `stop` | CAS `AcqRel` | 1, 8; 9, 10 |
+//! | 6 | Armed → Stopped, R; Running P → `CancelRequested`, R | the scan of `stop` | CAS `AcqRel` | 1, 8; 9, 10 |
 //! | 7 | Running → Expired | the runner | `fetch_add AcqRel`; without U: 11. If 5 saw no U: 11 at once | 10 |
-//! | 8 | Running P → Armed (due′), seq + 1 | the runner | writes task, deadline; CAS Release. On CancelRequested: drops the task, `fetch_add AcqRel` → Cancelled; without U and R: 11 | 4, 5, 6 |
-//! | 9 | Stopped → TaskTaken | the R handle | CAS Acquire, then the task is moved out | 6 |
+//! | 8 | Running P → Armed (due′), seq + 1 | the runner | writes task, deadline; CAS Release. On `CancelRequested`: drops the task, `fetch_add AcqRel` → Cancelled; without U and R: 11 | 4, 5, 6 |
+//! | 9 | Stopped → `TaskTaken` | the R handle | CAS Acquire, then the task is moved out | 6 |
 //! | 10 | clear U or R | the drop of that handle | `fetch_and AcqRel`; if that leaves an ended slot without handles: 11. Shortcut: if a `load Acquire` shows an ended slot without the other handle, no other thread is left: 11 without a locked instruction | 7, 8 |
 //! | 11 | → Free, seq kept | the last one | `store Release`, the last access to the timer's memory | the Acquire of the scan that decides whether that memory can be freed |
 //! | 12 | Armed → Running, then by 8 Armed again, seq + 1, with another task | the future that holds U | CAS Acquire; 8 | 1, 8; 4, 5, 6 |
@@ -52,7 +52,7 @@ pub(crate) struct Slot<A: 'static> {
     deadline: AtomicU64,
     /// Counts the wraps of `seq` at arming.
     epoch: AtomicU32,
-    /// Valid in the states Armed and Stopped; in Running and CancelRequested the runner owns the task.
+    /// Valid in the states Armed and Stopped; in Running and `CancelRequested` the runner owns the task.
     task: UnsafeCell<MaybeUninit<StoredTask<A>>>,
 }
 

@@ -38,7 +38,7 @@ impl Bench {
     fn put(&self, number: u32) {
         // SAFETY: it came from this slab, and the caller has taken it.
         let (slot, vacant) = unsafe { (self.slab.slot(number), Vacant::new(number)) };
-        slot.arm(vacant, StoredTask::once(|_| {}), Tick(1), 0, false);
+        slot.arm(vacant, StoredTask::once(|()| {}), Tick(1), 0, false);
         assert!(slot.cancel(|| ()));
         assert_eq!(slot.release_here(Handle::User), ReleaseResult::Abandoned);
         // SAFETY: it was found abandoned, and the bench keeps it.

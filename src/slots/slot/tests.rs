@@ -42,13 +42,13 @@ impl Bench {
 
     fn once(&self) -> StoredTask<()> {
         let alive = Arc::clone(&self.alive);
-        StoredTask::once(move |_| drop(alive))
+        StoredTask::once(move |()| drop(alive))
     }
 
     fn periodic(&self) -> StoredTask<()> {
         let alive = Arc::clone(&self.alive);
         let period = Period::FixedRate(Duration::from_secs(1));
-        StoredTask::periodic(move |_| assert_ne!(Arc::strong_count(&alive), 0), period)
+        StoredTask::periodic(move |()| assert_ne!(Arc::strong_count(&alive), 0), period)
     }
 
     fn arm_task(&self, task: StoredTask<()>, periodic: bool) -> Entry {
