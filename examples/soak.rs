@@ -16,6 +16,7 @@
 //! - at rest, `scheduled = expired + cancelled + unprocessed + pending`, and each is what was seen here;
 //! - a future is woken, when its time has come or its timer has stopped;
 //! - `stop` returns all that is left, a dropped owner drops it, and nothing hangs;
+//! - before all that: with more threads than processors, a periodic task gets its turn (`soak/crowd.rs`);
 //! - after a warm-up, neither what is allocated grows nor, on Linux, what is resident (in runs of a minute and
 //!   more).
 //!
@@ -24,9 +25,11 @@
 //! ```text
 //! cargo run --release --example soak                              # a minute
 //! cargo run --release --example soak -- --minutes 240 --threads 8 --seed 7
-//! cargo run --release --example soak -- --quick                   # three seconds
+//! cargo run --release --example soak -- --quick                   # five seconds
 //! ```
 
+#[path = "soak/crowd.rs"]
+mod crowd;
 #[path = "soak/keeper.rs"]
 mod keeper;
 #[path = "soak/life.rs"]
@@ -279,6 +282,9 @@ fn main() -> ExitCode {
         }
     }));
 
+    // Alone: everything else would disturb it.
+    let crowd = crowd::check(options.span.min(Duration::from_secs(2)) / 2);
+
     let (executor, jobs) = mpsc::channel();
     let world: &'static World = Box::leak(Box::new(World {
         seed: options.seed,
@@ -301,6 +307,10 @@ fn main() -> ExitCode {
         options.seed,
         options.span.as_secs_f64()
     );
+
+    if let Err(problem) = crowd {
+        world.fail(&problem);
+    }
 
     let jobs = Arc::new(Mutex::new(jobs));
     for _ in 0..2 {
