@@ -100,6 +100,11 @@ mod error;
 #[cfg(all(test, hashed_wheel_loom))]
 #[expect(unsafe_code, reason = "it calls what it checks")]
 mod loom_tests;
+#[expect(
+    unsafe_code,
+    reason = "tables that grow without a lock hand out references"
+)]
+mod memory;
 #[forbid(unsafe_code)]
 mod metrics;
 #[forbid(unsafe_code)]

@@ -1,6 +1,7 @@
 //! The counters of a timer: shared by all threads, of the worker, and of its wheel.
 
 use super::histogram::Recorder;
+use crate::memory::BoxTable;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The counters of one timer, without those that each thread keeps.
@@ -99,7 +100,100 @@ pub(crate) struct WheelCounters {
     pub(crate) levels: u64,
 }
 
-/// The totals of the counters that each thread keeps.
+/// A thread's share of the hot counters. Only that thread writes; anybody may read.
+///
+/// The stores are Release and the loads Acquire, so that who sees an end also sees its beginning.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct ThreadCounters {
+    pub(crate) scheduled: SingleWriterCounter,
+    pub(crate) cancelled: SingleWriterCounter,
+    pub(crate) expired: SingleWriterCounter,
+    pub(crate) resets: SingleWriterCounter,
+}
+
+/// A counter with one writer at a time.
+#[derive(Debug, Default)]
+pub(crate) struct SingleWriterCounter(AtomicU64);
+
+impl SingleWriterCounter {
+    #[inline]
+    pub(crate) fn add(&self, count: u64) {
+        // Relaxed: this thread wrote it last.
+        let now = self.0.load(Ordering::Relaxed).wrapping_add(count);
+        self.0.store(now, Ordering::Release);
+    }
+
+    /// Takes back an addition. On another thread's counter, if need be: only the sum means anything.
+    pub(crate) fn take_back(&self, count: u64) {
+        self.add(count.wrapping_neg());
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Attempts at a consistent snapshot.
+const ATTEMPTS: usize = 4;
+
+/// The counters of all threads of a timer, by the number of the thread. Nobody waits for anybody.
+pub(crate) struct CounterTable(BoxTable<ThreadCounters>);
+
+impl CounterTable {
+    pub(crate) fn new() -> CounterTable {
+        CounterTable(BoxTable::new())
+    }
+
+    #[inline]
+    pub(crate) fn of_thread(&self, thread: u32) -> &ThreadCounters {
+        match self.0.get(thread) {
+            Some(counters) => counters,
+            None => self.0.get_or_insert(thread, ThreadCounters::default),
+        }
+    }
+
+    fn sum(&self, counter: impl Fn(&ThreadCounters) -> &SingleWriterCounter) -> u64 {
+        let add = |sum: u64, (_, thread)| sum.wrapping_add(counter(thread).get());
+        self.0.iter().fold(0, add)
+    }
+
+    pub(crate) fn resets(&self) -> u64 {
+        self.sum(|thread| &thread.resets)
+    }
+
+    /// Adds up the counters of all threads. What is counted as ended is also counted as scheduled.
+    pub(crate) fn totals(&self) -> Totals {
+        let ends = || {
+            (
+                self.sum(|thread| &thread.cancelled),
+                self.sum(|thread| &thread.expired),
+            )
+        };
+        let mut last = Totals::default();
+        // An end that is seen makes its beginning visible to what is read later, so what is counted as
+        // ended is also counted as scheduled. If the ends are the same before and after, the three
+        // figures belong together; under load, after a few attempts, the later ends come closer.
+        let mut before = ends();
+        for _ in 0..ATTEMPTS {
+            let scheduled = self.sum(|thread| &thread.scheduled);
+            let after = ends();
+            let (cancelled, expired) = after;
+            last = Totals {
+                scheduled: scheduled.max(cancelled.wrapping_add(expired)),
+                cancelled,
+                expired,
+            };
+            if before == after {
+                break;
+            }
+            before = after;
+        }
+        last
+    }
+}
+
+/// The sums of the counters of all threads.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Totals {
     pub(crate) scheduled: u64,

@@ -4,7 +4,7 @@ mod counters;
 mod histogram;
 mod stats;
 
-pub(crate) use counters::{Counter, Metrics, Totals, WheelCounters};
+pub(crate) use counters::{Counter, CounterTable, Metrics, ThreadCounters, WheelCounters};
 pub use histogram::Lateness;
 pub(crate) use stats::Holdings;
 pub use stats::Stats;

@@ -57,6 +57,10 @@ pub struct Stats {
     pub dropped_jobs: u64,
     /// Times that the worker woke up; on a manual clock, boundaries visited.
     pub wakeups: u64,
+    /// Resets that returned true.
+    pub resets: u64,
+    /// The last tick whose tasks have begun to run; 0 before the first.
+    pub tick: u64,
     /// Entries moved from the pending queue to the wheel.
     pub transferred: u64,
     /// Buckets whose entries were looked at.
@@ -96,10 +100,12 @@ pub struct Stats {
 /// The current contents of a timer, for [`Stats::collect`].
 #[derive(Clone, Copy)]
 pub(crate) struct Holdings {
-    /// Entries in the lanes.
+    /// Entries in the pending queue.
     pub(crate) queued: usize,
     /// Bytes of everything but the wheel.
     pub(crate) bytes: usize,
+    pub(crate) resets: u64,
+    pub(crate) tick: u64,
     /// The timer has ended: its queue and its wheel are gone.
     pub(crate) done: bool,
 }
@@ -108,17 +114,18 @@ impl Stats {
     pub(crate) fn collect(
         metrics: &Metrics,
         from: Holdings,
-        sums: impl FnOnce() -> Totals,
+        totals: impl FnOnce() -> Totals,
     ) -> Stats {
         let (shared, worker) = (&metrics.shared, &metrics.worker);
         // Before the totals: a timeout counted as unprocessed is then also counted as scheduled.
         let unprocessed = shared.unprocessed.get();
-        let sums = sums();
-        let pending = (sums.scheduled).saturating_sub(sums.expired + sums.cancelled + unprocessed);
+        let totals = totals();
+        let over = totals.expired + totals.cancelled + unprocessed;
+        let pending = totals.scheduled.saturating_sub(over);
         let mut stats = Stats {
-            scheduled: sums.scheduled,
-            expired: sums.expired,
-            cancelled: sums.cancelled,
+            scheduled: totals.scheduled,
+            expired: totals.expired,
+            cancelled: totals.cancelled,
             rejected: shared.rejected.get(),
             panicked: shared.panicked.get(),
             unprocessed,
@@ -126,13 +133,14 @@ impl Stats {
             periodic_runs: shared.periodic_runs.get(),
             dropped_jobs: shared.dropped_jobs.get(),
             wakeups: worker.wakeups.get(),
+            resets: from.resets,
+            tick: from.tick,
             transferred: worker.transferred.get(),
             bucket_visits: worker.bucket_visits.get(),
             passed_over: worker.passed_over.get(),
             cascaded: worker.cascaded.get(),
             levels: worker.levels.get(),
             swept: worker.swept.get(),
-            queued: from.queued as u64,
             bytes: from.bytes as u64,
             slow_tasks: shared.slow_tasks.get(),
             longest_task: Duration::from_nanos(shared.longest_task.get()),
@@ -141,7 +149,7 @@ impl Stats {
         metrics.lateness.read(&mut stats.lateness);
         stats.max_lateness = stats.lateness.max();
         if !from.done {
-            stats.queued += worker.taken.get();
+            stats.queued = from.queued as u64 + worker.taken.get();
             stats.filed = worker.filed.get();
             stats.bytes += worker.wheel_bytes.get();
             stats.dead = (stats.queued + stats.filed).saturating_sub(stats.pending);

@@ -1,165 +1,155 @@
-//! The pending queue: how entries get from any thread to the worker, and how the worker sleeps behind it.
+//! The pending queue: how entries get from any thread to the timer thread. Lock-free, for many producers and one
+//! consumer.
+//!
+//! It is made of *shards*, one for each thread that schedules; a shard whose thread has ended is adopted by a later
+//! one. The timer thread's end is the [`Reader`]. How owner and timer thread share a [`shard`] is told there.
+//!
+//! | call | bound |
+//! |---|---|
+//! | push | no lock, no wait; one locked instruction, and two or three more once in 31 calls; then it also looks at up to 64 entries and moves up to 31 of them. It allocates when the queue grows: a page-wise mapping, or a block of the overflow for 31 batches |
+//! | take | no lock, no wait; three attempts against a trimming owner, then at the next tick |
+//!
+//! # How the timer thread finds what is new
+//!
+//! Each shard has a bit in a shared word. The push that finds its shard's `dirty` flag down raises it and sets the bit; so between two
+//! looks of the timer thread a shard writes to the shared word once.
+//!
+//! ```text
+//! push                                        look (W2 of the parker)
+//! P1  tail moves on                           L1  bits = word.swap(0); for each shard:
+//!     lower the earliest due tick             L2  dirty = false
+//!     if !dirty: dirty = true, set the bit    L3  earliest.swap(none)
+//! P2  read the parker's word                   L4  read the tail
+//! ```
+//!
+//! All of these are sequentially consistent. *Nothing is overlooked*: if P1 comes before L4, the look sees the entry. Its due tick is
+//! in what L3 took, or at least as early a one is; or the push lowers it after L3, hence after L2, so it finds `dirty`
+//! down or raised again since: the bit is set, and the next look comes. In that case, and if P1 comes after L4, P2 comes after
+//! the parker's W1, and reads the plan that this look was made for.
 
-pub(crate) mod pending;
-pub(crate) mod ring;
-pub(crate) mod sleep;
+mod chunk;
+pub(crate) mod parker;
+mod position;
+mod reader;
+mod shard;
 
-pub(crate) use pending::{EntrySink, InsertOutcome, Liveness};
-pub(crate) use sleep::Slept as WakeReason;
+pub(crate) use parker::WakeReason;
+pub(crate) use reader::{EntrySink, InsertOutcome, Reader, Take};
+pub(crate) use shard::{Liveness, Shard};
 
 use crate::entry::Entry;
-use crate::sync::{Ordering, fence};
+use crate::memory::{BoxTable, Table};
+use crate::sync::{AtomicU64, Ordering, fence};
 use crate::time::Tick;
-use pending::{Inlet, Lane, Pushed};
-use sleep::Sleep;
+use chunk::Chunks;
+use parker::Parker;
+use shard::Growth;
 use std::time::Duration;
 
-/// The queue of one timer, as all threads see it.
+/// See the module's head.
 pub(crate) struct PendingQueue {
-    /// A power of two of them.
-    lanes: Box<[Lane]>,
-    sleep: Sleep,
+    shards: BoxTable<Shard>,
+    /// A bit for each shard that has something new.
+    ready: Table<AtomicU64, { if cfg!(hashed_wheel_loom) { 1 } else { 64 } }>,
+    chunks: Chunks,
+    parker: Parker,
 }
 
 impl PendingQueue {
     pub(crate) fn new() -> PendingQueue {
         PendingQueue {
-            lanes: Lane::all(),
-            sleep: Sleep::new(),
+            shards: BoxTable::new(),
+            ready: Table::new(),
+            chunks: Chunks::new(),
+            parker: Parker::new(),
         }
     }
 
-    /// Puts an entry into the lane of that thread and wakes the worker if it would be late for it. `passed`
-    /// tells the boundary that has passed.
+    /// The shard of a thread's number.
+    pub(crate) fn shard(&self, number: u32) -> &Shard {
+        // Its word of bits comes first: a look that knows of the shard, by the number of those in use, then finds the
+        // word as well.
+        self.ready.get_or_grow(number / 64);
+        self.shards.get_or_insert(number, Shard::new)
+    }
+
+    /// Appends an entry to the shard of that number, and wakes the timer thread if it would be late for it. `passed`
+    /// tells the tick that has passed.
+    ///
+    /// The caller sees to it that no two threads push to the same shard at once. If they do, entries may be lost, but
+    /// nothing worse.
     #[inline]
     pub(crate) fn push(
         &self,
+        number: u32,
+        shard: &Shard,
         entry: Entry,
-        thread: usize,
-        timer: &impl Liveness,
-        passed: impl FnOnce() -> Tick,
+        liveness: &impl Liveness,
+        passed: impl Fn() -> Tick,
     ) {
         if entry.due() == Tick::NEVER {
-            // No entry: nothing will ever have to be done about it, until `stop` scans the slots.
-            // The fence stands where a push has its sequentially consistent addition.
+            // No entry: nothing will ever have to be done about it, until `stop` scans the slots. The fence stands
+            // where a push has its sequentially consistent exchange.
             return fence(Ordering::SeqCst);
         }
-        let lane = &self.lanes[thread & (self.lanes.len() - 1)];
-        let crowded = lane.push(entry, timer) == Pushed::Crowded;
-        self.sleep.wake_for(entry.due(), crowded, passed);
+        let growth = shard.push(entry, &self.chunks, liveness);
+        if shard.owner().dirty.load(Ordering::SeqCst) == 0 {
+            self.announce(number, shard, passed());
+        }
+        let crowded = growth == Growth::Crowded;
+        self.parker.wake_if_late(entry.due(), crowded, passed);
     }
 
-    /// About how many entries are waiting.
+    #[cold]
+    fn announce(&self, index: u32, shard: &Shard, passed: Tick) {
+        let owner = shard.owner();
+        // Relaxed: published with the bit.
+        owner.since.store(passed.0, Ordering::Relaxed);
+        owner.dirty.store(1, Ordering::SeqCst);
+        let word = self.ready.get_or_grow(index / 64);
+        word.fetch_or(1 << (index % 64), Ordering::SeqCst);
+    }
+
+    /// About how many entries wait, dead ones included; without what the reader has taken out.
     pub(crate) fn len(&self) -> usize {
-        self.lanes.iter().map(Lane::len).sum()
+        self.shards.iter().map(|(_, shard)| shard.len()).sum()
     }
 
-    /// Since when entries have been waiting beyond the usual, on the timer's clock.
-    pub(crate) fn waiting_since(&self) -> Option<u64> {
-        self.lanes.iter().filter_map(Lane::waiting_since).min()
-    }
-
-    /// Bytes held, used or reserved.
-    pub(crate) fn bytes(&self) -> usize {
-        self.lanes.iter().map(Lane::bytes).sum()
-    }
-
-    /// Orders what follows after every push that has not seen what the caller has announced before: the
-    /// lanes' tails are read.
+    /// Orders what follows after every push that has not seen what the caller has announced before: the tails are
+    /// read.
     pub(crate) fn order_after_pushes(&self) {
-        for lane in &self.lanes {
-            lane.is_empty();
+        for (_, shard) in self.shards.iter() {
+            shard.len();
         }
         fence(Ordering::SeqCst);
     }
 
-    /// Forgets all entries: the timer has stopped, and its slots say what was pending.
-    pub(crate) fn clear(&self) {
-        self.lanes.iter().for_each(Lane::clear);
+    /// Bytes held, used or kept for later.
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks.bytes() + self.shards.used() as usize * size_of::<Shard>()
     }
 
     /// Says who is to be woken: the calling thread.
     pub(crate) fn register_worker(&self) {
-        self.sleep.adopt();
+        self.parker.register_worker();
     }
 
-    /// Wakes the worker whatever its plan.
+    /// Wakes the timer thread whatever its plan.
     pub(crate) fn wake_worker(&self) {
-        self.sleep.unpark();
+        self.parker.unpark();
     }
 
-    /// Lets the worker sleep: see [`sleep`].
+    /// Lets the timer thread sleep: see [`parker`].
     pub(crate) fn park_worker(
         &self,
         plan: Tick,
         room: bool,
         until: impl FnOnce() -> Option<Duration>,
-        news: impl FnOnce() -> bool,
+        recheck: impl FnOnce() -> bool,
     ) -> WakeReason {
-        self.sleep.sleep(plan, room, until, news)
+        self.parker.sleep(plan, room, until, recheck)
     }
 }
 
-/// The worker's end of the queue: what it has taken out and not filed yet.
-pub(crate) struct Reader {
-    /// One for each lane.
-    inlets: Box<[Inlet]>,
-    /// The lane that is served first, in turn.
-    first_lane: usize,
-}
-
-impl Reader {
-    pub(crate) fn new() -> Reader {
-        Reader {
-            inlets: Inlet::all(),
-            first_lane: 0,
-        }
-    }
-
-    /// How many entries have been taken out and not filed.
-    pub(crate) fn len(&self) -> usize {
-        self.inlets.iter().map(Inlet::len).sum()
-    }
-
-    /// Whether all that was pushed before the last [`Reader::transfer`] has been filed.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.inlets.iter().all(Inlet::is_drained)
-    }
-
-    /// Whether nothing waits, here or in the queue.
-    pub(crate) fn is_empty(&self, queue: &PendingQueue) -> bool {
-        let mut lanes = self.inlets.iter().zip(&queue.lanes);
-        lanes.all(|(inlet, lane)| inlet.is_empty(lane))
-    }
-
-    /// Files entries, at most `room` of them; how many went into the wheel.
-    ///
-    /// The lanes share what is allowed: each gets its part first, and the next time another begins, so
-    /// that a lane which is always full cannot starve the others.
-    pub(crate) fn transfer(
-        &mut self,
-        queue: &PendingQueue,
-        room: usize,
-        sink: &mut impl EntrySink,
-    ) -> usize {
-        let lanes = self.inlets.len();
-        let mut left = room;
-        for part in [room.div_ceil(lanes), usize::MAX] {
-            let mut drained = true;
-            for lane in 0..lanes {
-                let lane = (self.first_lane + lane) % lanes;
-                if left > 0 {
-                    let quota = part.min(left);
-                    let inlet = &mut self.inlets[lane];
-                    left -= inlet.drain(&queue.lanes[lane], quota, sink);
-                    drained &= inlet.is_drained();
-                }
-            }
-            if drained {
-                break;
-            }
-        }
-        self.first_lane = (self.first_lane + 1) % lanes;
-        room - left
-    }
-}
+#[cfg(all(test, not(hashed_wheel_loom)))]
+mod tests;

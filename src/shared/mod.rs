@@ -9,9 +9,10 @@ mod handle;
 mod instances;
 #[forbid(unsafe_code)]
 mod lifecycle;
+#[expect(unsafe_code, reason = "a thread's own storage is reached by a pointer")]
+mod local;
 #[forbid(unsafe_code)]
 mod reentrancy;
-#[expect(unsafe_code, reason = "as in this module")]
 mod retired;
 #[forbid(unsafe_code)]
 mod schedule;
@@ -35,15 +36,15 @@ pub(crate) use startup::Factory;
 pub use task::{Job, Task};
 pub use timeout::Timeout;
 
-use crate::metrics::{Counter, Holdings, Metrics, Stats};
+use crate::metrics::{Counter, CounterTable, Holdings, Metrics, Stats, ThreadCounters};
 use crate::queue::PendingQueue;
-use crate::slots::local::{self, Counters, Depot};
-use crate::slots::{Slab, Slot};
+use crate::slots::{Slot, Slots};
 use crate::sync::thread::JoinHandle;
 use crate::sync::{AtomicU8, AtomicUsize, Mutex, Ordering};
 use crate::time::{Clock, ManualClock, Scale, Tick};
 #[cfg(not(all(test, hashed_wheel_loom)))]
 use lifecycle::Lifecycle;
+use local::{Local, Registry};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
@@ -72,8 +73,9 @@ pub(crate) struct Shared {
     /// The timer thread drops the executor last: see `shutdown::join`.
     has_executor: bool,
     lifecycle: Lifecycle,
-    slab: Slab<Timeout>,
-    depot: Arc<Depot>,
+    slots: Slots<Timeout>,
+    registry: Arc<Registry>,
+    counters: CounterTable,
 
     // Written by many threads, each part on its own cache lines.
     queue: PendingQueue,
@@ -112,8 +114,9 @@ impl Shared {
             max_pending: settings.max_pending,
             has_executor: settings.has_executor,
             lifecycle: Lifecycle::new(),
-            slab: Slab::new(),
-            depot: Depot::new(id),
+            slots: Slots::new(),
+            registry: Registry::new(),
+            counters: CounterTable::new(),
             queue: PendingQueue::new(),
             limited: Limited(AtomicUsize::new(0)),
             metrics: Metrics::new(),
@@ -142,9 +145,16 @@ impl Shared {
     /// The slot of a number from this timer, as in every entry and handle.
     #[inline]
     pub(crate) fn slot(&self, number: u32) -> &Slot<Timeout> {
-        // SAFETY: only `Cache::take` makes numbers, from this timer's slab. They reach other threads with an entry or a
-        // handle, which orders the two calls.
-        unsafe { self.slab.slot(number) }
+        self.slots.get(number)
+    }
+
+    /// Gives `use_it` what this thread keeps for this timer.
+    #[inline]
+    fn with_local<R>(&self, use_it: impl FnOnce(&Local) -> R) -> R {
+        match self.last_local() {
+            Some(local) => use_it(local),
+            None => local::with_another(self, use_it),
+        }
     }
 
     /// Frees a slot that was found [`ReleaseResult::Abandoned`](crate::slots::ReleaseResult).
@@ -157,21 +167,25 @@ impl Shared {
     /// after this.
     #[inline]
     unsafe fn free(this: *const Shared, number: u32) {
-        // SAFETY: a slot that is not free keeps the memory. No reference outlives this block.
-        let (slot, depot, id, stopped) = unsafe {
+        // SAFETY: the slot is not free yet, which keeps the memory. No reference outlives this block.
+        let (slot, id, stopped) = unsafe {
             let shared = &*this;
             let slot: *const Slot<Timeout> = shared.slot(number);
-            (
-                slot,
-                &raw const (*this).depot,
-                shared.id,
-                shared.lifecycle.is_shutdown(),
-            )
+            (slot, shared.id, shared.is_shutdown())
         };
-        // SAFETY: the depot exists until the slot's last store, which is in `put`; the slot has that number and is
-        // abandoned, as the caller says.
-        unsafe { local::with_cache_of(depot, |cache| cache.put(number, slot)) };
-        // `this` may dangle from here on.
+        // The local is found before the slot is free, and has a reference to the registry of its own: `this` may dangle
+        // when it is used.
+        // SAFETY: it is used for the length of this call; the caller has found the slot abandoned.
+        unsafe {
+            if let Some(local) = local::last_of(id) {
+                Slot::free(slot);
+                local.put_slot(number);
+            } else {
+                let local = local::find_another(this);
+                Slot::free(slot);
+                local.put_slot(number);
+            }
+        }
         if stopped {
             retired::try_reclaim(id);
         }
@@ -186,8 +200,8 @@ impl Shared {
 
     /// Counts on this thread's counters.
     #[inline]
-    pub(crate) fn count(&self, count: impl FnOnce(&Counters)) {
-        local::with_cache(&self.depot, |cache| count(cache.counters()));
+    pub(crate) fn count(&self, count: impl FnOnce(&ThreadCounters)) {
+        self.with_local(|local| count(self.counters_of(local)));
     }
 
     /// Releases the timer for the owner or the driver.
@@ -256,8 +270,17 @@ impl Shared {
 
     /// The last boundary that has passed. Only after the start.
     pub(crate) fn passed(&self) -> Tick {
+        self.passed_at(self.clock.now())
+    }
+
+    /// The boundary that had passed at `now`.
+    pub(crate) fn passed_at(&self, now: u64) -> Tick {
         self.scale
-            .passed(self.clock.now().saturating_sub(self.lifecycle.started_at()))
+            .passed(now.saturating_sub(self.lifecycle.started_at()))
+    }
+
+    pub(crate) fn is_on_manual_clock(&self) -> bool {
+        self.clock.manual().is_some()
     }
 
     /// The time of a boundary on the timer's clock.
@@ -269,9 +292,9 @@ impl Shared {
 
     pub(crate) fn pending(&self) -> u64 {
         let unprocessed = self.metrics.shared.unprocessed.get();
-        let sums = self.depot.sums();
-        let over = sums.expired + sums.cancelled + unprocessed;
-        sums.scheduled.saturating_sub(over)
+        let totals = self.counters.totals();
+        let over = totals.expired + totals.cancelled + unprocessed;
+        totals.scheduled.saturating_sub(over)
     }
 
     pub(crate) fn pending_timeouts(&self) -> usize {
@@ -293,10 +316,12 @@ impl Shared {
     pub(crate) fn stats(&self) -> Stats {
         let holdings = Holdings {
             queued: self.queue.len(),
-            bytes: self.slab.bytes() + self.queue.bytes(),
+            bytes: self.registry.pool.held() * size_of::<Slot<Timeout>>() + self.queue.bytes(),
+            resets: self.counters.resets(),
+            tick: self.processed.get(),
             done: self.is_done(),
         };
-        Stats::collect(&self.metrics, holdings, || self.depot.sums())
+        Stats::collect(&self.metrics, holdings, || self.counters.totals())
     }
 
     /// Marks this thread as active for this timer.
@@ -322,12 +347,12 @@ impl Shared {
 
     #[cfg(hashed_wheel_loom)]
     pub(crate) fn used_slots(&self) -> u32 {
-        self.slab.used()
+        self.registry.pool.used_groups()
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.depot.close();
+        self.registry.close();
     }
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 struct Retired {
     shared: Arc<Shared>,
-    /// All slots below are free, and stay so.
+    /// All slots of the groups below are free, and stay so.
     cursor: u32,
 }
 
@@ -38,10 +38,10 @@ loom::lazy_static! {
 impl Retired {
     /// Moves the cursor. Returns `true` if all slots are free.
     fn is_free(&mut self) -> bool {
-        let used = self.shared.slab.used();
-        while self.cursor < used {
-            // SAFETY: the number is below `used`.
-            if !unsafe { self.shared.slab.slot(self.cursor) }.is_free() {
+        let pool = &self.shared.registry.pool;
+        while self.cursor < pool.used_groups() {
+            let mut claimed = pool.claimed(self.cursor, &self.shared.slots);
+            if !claimed.all(|(_, slot)| slot.is_free()) {
                 return false;
             }
             self.cursor += 1;

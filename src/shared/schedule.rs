@@ -1,12 +1,12 @@
 //! Scheduling: arm a slot, queue its entry, wake the worker if it would be late.
 
 use super::Shared;
+use super::local::{self, Local};
 use super::timeout::Timeout;
 use crate::entry::Entry;
 use crate::error::RejectReason;
 use crate::queue::Liveness;
-use crate::slots::local;
-use crate::slots::{Kind, Slot, StoredTask, Vacant};
+use crate::slots::{Kind, Slot, StoredTask};
 use crate::sync::Ordering;
 use crate::time::{FOREVER, Tick, nanos};
 use std::sync::Arc;
@@ -35,16 +35,45 @@ impl Shared {
         task: StoredTask<Timeout>,
         when: When,
     ) -> Result<Timeout, (StoredTask<Timeout>, RejectReason)> {
-        let vacant = match self.acquire_slot() {
-            Ok(vacant) => vacant,
-            Err(reason) => return Err((task, *reason)),
-        };
+        if let Err(reason) = self.ensure_accepting() {
+            self.metrics.shared.rejected.add(1);
+            return Err((task, reason));
+        }
+        match self.last_local() {
+            Some(local) => self.schedule_with(local, task, when),
+            None => self.schedule_slow(task, when),
+        }
+    }
+
+    #[cold]
+    fn schedule_slow(
+        self: &Arc<Self>,
+        task: StoredTask<Timeout>,
+        when: When,
+    ) -> Result<Timeout, (StoredTask<Timeout>, RejectReason)> {
+        local::with_another(self, |local| self.schedule_with(local, task, when))
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as above")]
+    fn schedule_with(
+        self: &Arc<Self>,
+        local: &Local,
+        task: StoredTask<Timeout>,
+        when: When,
+    ) -> Result<Timeout, (StoredTask<Timeout>, RejectReason)> {
+        let vacant = self.take_slot(local);
+        // Before it is armed, so that nobody counts its end before its beginning.
+        self.counters_of(local).scheduled.add(1);
         let periodic = task.kind() == Kind::Periodic;
         let (due, deadline) = self.deadline(when);
         let number = vacant.slot();
         let entry = self.slot(number).arm(vacant, task, due, deadline, periodic);
         let timeout = Timeout::of_user(self, number);
-        self.enqueue(entry);
+        if entry.seq() == 0 {
+            self.registry.pool.note_epoch(number, entry.epoch());
+        }
+        self.push(entry, local);
         // If this check misses a stop, the scan of that stop begins after the push and finds the slot armed: see
         // `shutdown::finalize`.
         if self.lifecycle.is_shutdown() {
@@ -53,20 +82,6 @@ impl Shared {
             }
         }
         Ok(timeout)
-    }
-
-    /// Takes a slot and counts the timeout. The reason is boxed to keep the result small.
-    fn acquire_slot(self: &Arc<Self>) -> Result<Vacant, Box<RejectReason>> {
-        if let Err(reason) = self.ensure_accepting() {
-            self.metrics.shared.rejected.add(1);
-            return Err(Box::new(reason));
-        }
-        Ok(local::with_cache(&self.depot, |cache| {
-            let vacant = cache.take(&self.slab);
-            // Before arming, so that no reader counts the end before the start.
-            cache.counters().scheduled.add(1);
-            vacant
-        }))
     }
 
     /// Starts the timer if need be, and reserves a place under the limit.
@@ -121,10 +136,15 @@ impl Shared {
         (due.max(Tick(coming)), deadline)
     }
 
-    /// Queues an entry, and wakes the worker if it would be late for it.
+    /// Queues an entry, and wakes the timer thread if it would be late for it.
     pub(crate) fn enqueue(&self, entry: Entry) {
-        let thread = local::thread_number();
-        self.queue.push(entry, thread, self, || self.passed());
+        self.with_local(|local| self.push(entry, local));
+    }
+
+    fn push(&self, entry: Entry, local: &Local) {
+        let (number, shard) = self.shard_of(local);
+        self.queue
+            .push(number, shard, entry, self, || self.passed());
     }
 
     /// Takes a timeout back whose timer stopped during scheduling, unless the scan of `stop` has claimed it: the slot's
@@ -164,17 +184,16 @@ impl Shared {
 }
 
 impl Liveness for Shared {
-    fn now(&self) -> u64 {
-        self.clock.now()
-    }
-
     #[inline]
     fn prefetch(&self, entry: Entry) {
-        self.slot(entry.slot()).prefetch();
+        if let Some(slot) = self.slots.find(entry.slot()) {
+            slot.prefetch();
+        }
     }
 
     #[inline]
     fn is_dead(&self, entry: Entry) -> bool {
-        self.slot(entry.slot()).is_dead(entry)
+        let slot = self.slots.find(entry.slot());
+        slot.is_none_or(|slot| slot.is_dead(entry))
     }
 }

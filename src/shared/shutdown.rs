@@ -129,7 +129,6 @@ pub(super) fn finalize(shared: &Arc<Shared>, driver: Box<dyn Driver>) {
     let (futures, left) = collect_pending(shared);
     futures.iter().for_each(Timeout::wake_future);
     drop(futures);
-    shared.queue.clear();
     if shared.lifecycle.is_detached() {
         drop_leftovers(shared, left);
     } else {
@@ -148,9 +147,9 @@ pub(super) fn finalize(shared: &Arc<Shared>, driver: Box<dyn Driver>) {
 fn collect_pending(shared: &Arc<Shared>) -> (Vec<Timeout>, Vec<Timeout>) {
     // Orders this scan after the pushes that it must not miss.
     shared.queue.order_after_pushes();
-    let returned = shared
-        .slab
-        .iter()
+    let pool = &shared.registry.pool;
+    let returned = (0..pool.used_groups())
+        .flat_map(|group| pool.claimed(group, &shared.slots))
         .filter(|(_, slot)| slot.stop() == StopOutcome::Returned);
     let (futures, left): (Vec<_>, Vec<_>) = returned
         .map(|(number, _)| {

@@ -48,7 +48,7 @@ use std::mem::MaybeUninit;
 pub(crate) struct Slot<A: 'static> {
     /// A [`Word`].
     word: AtomicU64,
-    /// Nanoseconds from the timer's start to the deadline; on a free list, the next free slot.
+    /// Nanoseconds from the timer's start to the deadline.
     deadline: AtomicU64,
     /// Counts the wraps of `seq` at arming.
     epoch: AtomicU32,
@@ -197,18 +197,12 @@ impl<A> Slot<A> {
         self.deadline.load(Ordering::Relaxed)
     }
 
-    // ── on a free list ────────────────────────────────────────────────────────────────────────
-
-    /// The next slot in the free list.
-    #[inline]
-    pub(crate) fn next_free(&self) -> u32 {
-        // Relaxed: a free slot belongs to its list, which orders accesses.
-        self.deadline.load(Ordering::Relaxed) as u32
-    }
-
-    #[inline]
-    pub(crate) fn set_next_free(&self, next: u32) {
-        self.deadline.store(u64::from(next), Ordering::Relaxed);
+    /// Sees to it that the next tenant's epoch is at least this. For whoever has claimed the free slot.
+    pub(super) fn raise_epoch(&self, epoch: u32) {
+        // Relaxed: nobody else writes it while the slot is free and claimed.
+        if self.epoch.load(Ordering::Relaxed) < epoch {
+            self.epoch.store(epoch, Ordering::Relaxed);
+        }
     }
 
     // ── the caller's side ─────────────────────────────────────────────────────────────────────
@@ -381,15 +375,15 @@ impl<A> Slot<A> {
         }
     }
 
-    /// Transition 11: the last access to a slot that was found [`ReleaseResult::Abandoned`]. The caller puts it on a
-    /// free list that it has looked up before this call.
+    /// Transition 11: the last access to a slot that was found [`ReleaseResult::Abandoned`]. The caller puts it into a
+    /// cache that it has looked up before this call.
     ///
     /// Takes a pointer for the same reason as [`Slot::release`].
     ///
     /// # Safety
     /// The slot was found abandoned by the caller. It must not be touched after this.
     #[inline]
-    pub(crate) unsafe fn free(slot: *const Self, next_free: u32) {
+    pub(crate) unsafe fn free(slot: *const Self) {
         // SAFETY: a slot that is not free is there, and only this call frees it, with the last line. The
         // reference is to the word alone, as in `release`.
         let word = unsafe { &(*slot).word };
@@ -399,8 +393,6 @@ impl<A> Slot<A> {
             last.is_over() || last.state() == State::Running && !last.has_user(),
             "freed while {last:?}"
         );
-        // SAFETY: as above; the reference ends with this call.
-        unsafe { (*slot).set_next_free(next_free) };
         word.store(last.freed().0, Ordering::Release);
         memory_may_go();
     }
@@ -429,8 +421,10 @@ impl<A> Slot<A> {
         if self.epoch.load(Ordering::Relaxed) != entry.epoch() {
             return None;
         }
+        if word.is_armed_for(entry) {
+            return Some(word.due());
+        }
         match word.state() {
-            State::Armed if word.seq() == entry.seq() => Some(word.due()),
             // The entry of the next run is pushed before the word is Armed again.
             State::Running if word.is_periodic() && word.next_seq() == entry.seq() => {
                 Some(entry.due())
@@ -606,9 +600,9 @@ impl<A> Slot<A> {
         unsafe { Slot::release(self, handle) }
     }
 
-    pub(crate) fn free_here(&self, next_free: u32) {
+    pub(crate) fn free_here(&self) {
         // SAFETY: the test has found the slot abandoned, and it outlives the call.
-        unsafe { Slot::free(self, next_free) }
+        unsafe { Slot::free(self) }
     }
 }
 

@@ -130,6 +130,14 @@ impl Word {
         }
     }
 
+    /// Whether the state is Armed and `seq` the entry's, in one comparison.
+    #[inline]
+    pub(crate) fn is_armed_for(self, entry: Entry) -> bool {
+        let mask = Self::SEQ_MASK << Self::SEQ_SHIFT | Self::STATE;
+        let armed = u64::from(entry.seq()) << Self::SEQ_SHIFT | State::Armed as u64;
+        self.0 & mask == armed
+    }
+
     #[inline]
     pub(crate) fn due(self) -> Tick {
         Tick(self.0 >> Self::DUE_SHIFT)

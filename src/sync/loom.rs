@@ -134,6 +134,13 @@ macro_rules! atomics {
             }
 
             #[track_caller]
+            pub(crate) fn fetch_or(&self, value: $int, order: Ordering) -> $int {
+                let old = self.value.fetch_or(value, order);
+                fence_after(order);
+                old
+            }
+
+            #[track_caller]
             pub(crate) fn fetch_max(&self, value: $int, order: Ordering) -> $int {
                 let old = self.value.fetch_max(value, order);
                 fence_after(order);
@@ -230,6 +237,27 @@ impl<T> Deref for MutexGuard<'_, T> {
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         self.0.as_mut().expect("locked")
+    }
+}
+
+/// A queue with the contract that the crate relies on: one pusher, one popper, in order. Loom cannot look into
+/// crossbeam's.
+#[derive(Debug)]
+pub(crate) struct SegQueue<T>(Mutex<std::collections::VecDeque<T>>);
+
+impl<T> SegQueue<T> {
+    pub(crate) fn new() -> Self {
+        SegQueue(Mutex::new(std::collections::VecDeque::new()))
+    }
+
+    #[track_caller]
+    pub(crate) fn push(&self, value: T) {
+        self.0.lock().push_back(value);
+    }
+
+    #[track_caller]
+    pub(crate) fn pop(&self) -> Option<T> {
+        self.0.lock().pop_front()
     }
 }
 

@@ -2,6 +2,7 @@
 //! when the crate is compiled with `--cfg hashed_wheel_loom` to have its interleavings explored. Under Miri,
 //! the locks are those of the standard library.
 
+pub(crate) use crossbeam_utils::CachePadded;
 #[cfg(not(hashed_wheel_loom))]
 pub(crate) use plain::*;
 
@@ -17,6 +18,7 @@ pub(crate) use loom::*;
 mod plain {
     #[cfg(miri)]
     pub(crate) use super::standard::{Condvar, Mutex};
+    pub(crate) use crossbeam_queue::SegQueue;
     #[cfg(not(miri))]
     pub(crate) use parking_lot::{Condvar, Mutex};
     pub(crate) use std::sync::atomic::{

@@ -15,7 +15,7 @@
 use super::execute::{self, Executor};
 use crate::catch_panic::catch_panic;
 use crate::entry::Entry;
-use crate::queue::{EntrySink, InsertOutcome, Reader};
+use crate::queue::{EntrySink, InsertOutcome, Reader, Take};
 use crate::shared::Shared;
 use crate::slots::{ClaimResult, Kind};
 use crate::time::Tick;
@@ -28,6 +28,8 @@ use std::sync::Arc;
 const MAX_DEAD: usize = 4096;
 /// The least number of entries in one step of a sweep.
 const SWEEP_STEP: usize = 4096;
+/// The time to move an entry to the wheel, an upper estimate of the average.
+const MOVE_NANOS: u64 = 100;
 /// The distance at which slots are prefetched when firing.
 const LOOKAHEAD: usize = 8;
 /// The capacity that the buffer of due entries keeps.
@@ -93,7 +95,7 @@ impl<W: Wheel> Engine<W> {
     pub(crate) fn new(wheel: W, executor: Option<Executor>, max_transfers: usize) -> Engine<W> {
         Engine {
             wheel,
-            reader: Reader::new(),
+            reader: Reader::default(),
             max_transfers,
             transfer_budget: max_transfers,
             due: Vec::new(),
@@ -107,17 +109,34 @@ impl<W: Wheel> Engine<W> {
         }
     }
 
-    /// Moves entries from the queue to the wheel, within the budget of the coming boundary.
+    /// Moves entries from the queue to the wheel, within the budget of the coming boundary: on a manual clock all of
+    /// them, otherwise those that are due soon.
     fn move_entries(&mut self, shared: &Shared) {
+        let now = shared.now();
+        self.reader.look(shared.queue(), now);
+        let take = if shared.is_on_manual_clock() {
+            Take::Everything
+        } else {
+            let due = Tick(shared.passed_at(now).max(self.wheel.now()).0 + self.lead(shared));
+            Take::Soon { due, now }
+        };
         let mut sink = WheelSink {
             shared,
             wheel: &mut self.wheel,
         };
         let moved = self
             .reader
-            .transfer(shared.queue(), self.transfer_budget, &mut sink);
+            .transfer(shared.queue(), take, self.transfer_budget, &mut sink);
         self.transferred += moved as u64;
         self.transfer_budget -= moved;
+    }
+
+    /// How many ticks before it is due an entry has to leave the queue: one, and what it takes to move all that
+    /// waits.
+    fn lead(&self, shared: &Shared) -> u64 {
+        let waiting = self.reader.waiting(shared.queue()) as u64;
+        let ticks = waiting * MOVE_NANOS / shared.scale().tick();
+        1 + waiting / self.max_transfers as u64 + ticks
     }
 
     /// Fires what is due at `boundary`, until the timer is stopped.
@@ -157,23 +176,33 @@ impl<W: Wheel> Engine<W> {
 }
 
 impl<W: Wheel> Engine<W> {
-    /// The next boundary that has work.
-    pub(super) fn next_tick(&self, shared: &Shared) -> Option<Tick> {
-        if self.reader.is_empty(shared.queue()) {
-            self.wheel.next_expiration()
+    /// The next boundary that has work. On a system clock, entries that are due soon have been moved to the wheel.
+    pub(super) fn next_tick(&mut self, shared: &Shared) -> Option<Tick> {
+        let waits = if shared.is_on_manual_clock() {
+            self.reader.look(shared.queue(), shared.now());
+            !self.reader.is_drained()
         } else {
+            self.move_entries(shared);
+            self.reader.is_cut()
+        };
+        if waits {
             Some(self.wheel.now().next())
+        } else {
+            self.wheel.next_expiration()
         }
     }
 
-    /// The tick until which the worker may sleep: the wheel's next expiration, or the next boundary if the queue holds more
-    /// than the budget allowed.
-    pub(super) fn next_wakeup(&self) -> Tick {
-        // Without budget, some lanes may not have been read.
-        if self.transfer_budget > 0 && self.reader.is_drained() {
-            self.wheel.next_expiration().unwrap_or(Tick::NEVER)
-        } else {
-            self.wheel.now().next()
+    /// The tick until which the worker may sleep: the wheel's next expiration, early enough for what waits in the
+    /// queue; or the next boundary if the queue holds more than the budget allowed.
+    pub(super) fn next_wakeup(&self, shared: &Shared) -> Tick {
+        let next = self.wheel.now().next();
+        if self.reader.is_cut() {
+            return next;
+        }
+        let wakeup = self.wheel.next_expiration().unwrap_or(Tick::NEVER);
+        match self.reader.earliest() {
+            Tick::NEVER => wakeup,
+            earliest => wakeup.min(Tick(earliest.0.saturating_sub(self.lead(shared))).max(next)),
         }
     }
 
@@ -186,7 +215,7 @@ impl<W: Wheel> Engine<W> {
         }
         self.move_entries(shared);
         self.publish_counters(shared);
-        self.next_wakeup() < wakeup
+        self.next_wakeup(shared) < wakeup
     }
 
     /// Returns `true` if the worker, woken before `wakeup`, could transfer entries.
@@ -201,22 +230,20 @@ impl<W: Wheel> Engine<W> {
         self.publish_counters(shared);
     }
 
-    /// Accounts for a sleep during which nothing was due up to `idle`.
+    /// Accounts for a sleep during which nothing was due up to `idle`. Of the boundaries slept through, as many are
+    /// caught up with as it takes to move what has been waiting.
     pub(super) fn account_for_sleep(&mut self, shared: &Shared, idle: Tick) {
-        let needed = (shared.queue().len() / self.max_transfers) as u64;
-        let waited = shared.queue().waiting_since().map_or(0, |since| {
-            let since = since.saturating_sub(shared.started_at());
-            idle.0.saturating_sub(shared.scale().passed(since).0)
-        });
+        self.reader.look(shared.queue(), shared.now());
+        let needed = (self.reader.waiting(shared.queue()) / self.max_transfers) as u64;
+        let since = self.reader.waiting_since().unwrap_or(idle);
+        let waited = idle.0.saturating_sub(since.0);
         self.skip_idle_ticks(shared, Tick(idle.0 - needed.min(waited)));
     }
 
     /// Counts the boundaries up to `passed` as processed, up to the first that has work.
     pub(super) fn skip_idle_ticks(&mut self, shared: &Shared, passed: Tick) {
-        let idle = self
-            .wheel
-            .next_expiration()
-            .map_or(passed, |work| passed.min(work.previous()));
+        let work = self.wheel.next_expiration().unwrap_or(Tick::NEVER);
+        let idle = passed.min(work.min(self.reader.earliest()).previous());
         if idle > self.wheel.now() {
             self.wheel.advance(idle, &mut self.due, &mut Slots(shared));
             debug_assert!(
@@ -231,7 +258,7 @@ impl<W: Wheel> Engine<W> {
     pub(super) fn process_tick(&mut self, shared: &Arc<Shared>, boundary: Tick) {
         // A queued entry may be due at any boundary after the wheel's. If others lie between, the queue was empty when
         // this one was chosen, and what has been pushed since can wait for the next.
-        if boundary == self.wheel.now().next() {
+        if shared.is_on_manual_clock() && boundary == self.wheel.now().next() {
             self.move_entries(shared);
         }
         let mut due = mem::take(&mut self.due);
@@ -280,7 +307,7 @@ impl<W: Wheel> Engine<W> {
         counters.publish_wheel(self.wheel.counters());
         counters.transferred.set(self.transferred);
         counters.swept.set(self.swept);
-        counters.taken.set(self.reader.len() as u64);
+        counters.taken.set(self.reader.backlog() as u64);
         counters.filed.set(self.wheel.len() as u64);
         // Counting bytes walks through the buckets, so only after a large change.
         let len = self.wheel.len();
@@ -336,13 +363,13 @@ impl<W: Wheel> EntrySink for WheelSink<'_, W> {
     }
 
     #[inline]
-    fn file(&mut self, entry: Entry) -> InsertOutcome {
+    fn insert(&mut self, entry: Entry) -> InsertOutcome {
         match self.shared.slot(entry.slot()).live_due(entry) {
             // A timeout that never fires has no entry.
             None | Some(Tick::NEVER) => InsertOutcome::Dropped,
             Some(due) => {
                 self.wheel.insert(entry.at(due));
-                InsertOutcome::InWheel
+                InsertOutcome::Inserted
             }
         }
     }

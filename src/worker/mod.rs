@@ -91,7 +91,7 @@ fn next_passed_tick(shared: &Shared, engine: &mut Engine<impl Wheel>) -> Option<
 /// Sleeps until the next boundary that has work, or until a push wakes the worker. [`crate::queue::sleep`] argues why no
 /// wake-up is lost.
 fn sleep(shared: &Shared, engine: &mut Engine<impl Wheel>) {
-    let wakeup = engine.next_wakeup();
+    let wakeup = engine.next_wakeup(shared);
     let room = engine.can_transfer_before(wakeup);
     let until = || {
         let time = shared.time_of(wakeup)?;
@@ -102,9 +102,9 @@ fn sleep(shared: &Shared, engine: &mut Engine<impl Wheel>) {
     });
     // Nothing was due before `wakeup`, nor before the push that ended the sleep.
     let idle = match slept {
-        WakeReason::Not => return,
-        WakeReason::ToTheEnd => shared.passed(),
-        WakeReason::UntilPush(passed) => passed,
+        WakeReason::Awake => return,
+        WakeReason::Planned => shared.passed(),
+        WakeReason::Push(passed) => passed,
     };
     shared.metrics().worker.wakeups.add(1);
     engine.account_for_sleep(shared, idle.min(wakeup.previous()));

@@ -2,7 +2,7 @@
 //! what becomes of the task. What several threads make of it is explored in `crate::loom_tests`.
 
 use super::*;
-use crate::slots::Slab;
+use crate::slots::Slots;
 use crate::time::Period;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,23 +12,22 @@ const DUE: Tick = Tick(10);
 
 /// A slot, and a task that tells whether it still exists.
 struct Bench {
-    slab: Slab<()>,
+    slots: Slots<()>,
     alive: Arc<()>,
 }
 
 impl Bench {
     fn new() -> Bench {
-        let slab = Slab::<()>::new();
-        assert_eq!(slab.grow(64), NUMBER);
+        let slots = Slots::<()>::new();
+        slots.ensure_group(0);
         Bench {
-            slab,
+            slots,
             alive: Arc::new(()),
         }
     }
 
     fn slot(&self) -> &Slot<()> {
-        // SAFETY: the number was given out in `new`.
-        unsafe { self.slab.slot(NUMBER) }
+        self.slots.get(NUMBER)
     }
 
     fn state(&self) -> State {
@@ -200,11 +199,8 @@ fn a_run_without_a_handle_frees_its_slot() {
         ReleaseResult::InUse
     );
     assert_eq!(bench.fire(entry), ReleaseResult::Abandoned);
-    bench.slot().free_here(77);
+    bench.slot().free_here();
     assert!(bench.slot().is_free() && bench.slot().is_dead(entry));
-    assert_eq!(bench.slot().next_free(), 77);
-    bench.slot().set_next_free(78);
-    assert_eq!(bench.slot().next_free(), 78);
 }
 
 #[test]
@@ -232,7 +228,7 @@ fn the_next_tenant_is_not_taken_for_the_one_before() {
         bench.slot().release_here(Handle::User),
         ReleaseResult::Abandoned
     );
-    bench.slot().free_here(0);
+    bench.slot().free_here();
     let after = bench.arm();
     assert!(bench.slot().is_dead(before));
     assert!(matches!(bench.slot().claim(before, DUE), ClaimResult::Dead));
@@ -257,7 +253,7 @@ fn the_epoch_goes_up_whenever_seq_has_gone_round() {
             bench.slot().release_here(Handle::User),
             ReleaseResult::Abandoned
         );
-        bench.slot().free_here(0);
+        bench.slot().free_here();
     }
 }
 
@@ -417,7 +413,7 @@ fn a_periodic_task_that_was_ended_during_its_run_comes_back_to_the_runner() {
             bench.slot().release_here(Handle::User),
             ReleaseResult::Abandoned
         );
-        bench.slot().free_here(0);
+        bench.slot().free_here();
         let tenant = bench.arm();
         assert_ne!(tenant.seq(), second.seq());
         assert!(bench.slot().is_dead(second));

@@ -15,15 +15,18 @@ fn only_a_plan_that_is_too_late_asks_for_a_wake_up() {
 
 #[test]
 fn a_sleeper_is_told_when_it_was_woken_and_by_what() {
-    let sleep = Sleep::new();
-    sleep.adopt();
+    let sleep = Parker::new();
+    sleep.register_worker();
     let now = || Some(Duration::ZERO);
-    assert_eq!(sleep.sleep(Tick(9), true, now, || true), Slept::Not);
-    assert_eq!(sleep.sleep(Tick(9), true, now, || false), Slept::Not);
+    assert_eq!(sleep.sleep(Tick(9), true, now, || true), WakeReason::Awake);
+    assert_eq!(sleep.sleep(Tick(9), true, now, || false), WakeReason::Awake);
     let soon = || Some(Duration::from_millis(1));
-    assert_eq!(sleep.sleep(Tick(9), true, soon, || false), Slept::ToTheEnd);
+    assert_eq!(
+        sleep.sleep(Tick(9), true, soon, || false),
+        WakeReason::Planned
+    );
     // A push between the announcement and the parking: the token makes it return at once.
-    let push = || sleep.wake_for(Tick(8), false, || Tick(7));
+    let push = || sleep.wake_if_late(Tick(8), false, || Tick(7));
     let woken = sleep.sleep(
         Tick(9),
         true,
@@ -33,5 +36,5 @@ fn a_sleeper_is_told_when_it_was_woken_and_by_what() {
             false
         },
     );
-    assert_eq!(woken, Slept::UntilPush(Tick(7)));
+    assert_eq!(woken, WakeReason::Push(Tick(7)));
 }

@@ -52,7 +52,7 @@ use std::time::Duration;
 
 /// Where the worker sleeps.
 #[repr(align(128))]
-pub(crate) struct Sleep {
+pub(crate) struct Parker {
     /// See the module's head.
     word: AtomicU64,
     worker: OnceLock<Thread>,
@@ -67,32 +67,32 @@ const TICK_SHIFT: u32 = 2;
 
 /// How a sleep ended.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub(crate) enum Slept {
+pub(crate) enum WakeReason {
     /// There was news, or no time: it did not sleep.
-    Not,
+    Awake,
     /// No push ended it: its time had come, or it was stopped, or it woke up for no reason.
-    ToTheEnd,
+    Planned,
     /// A push ended it, which came when this boundary had passed.
-    UntilPush(Tick),
+    Push(Tick),
 }
 
-impl Sleep {
-    pub(crate) fn new() -> Sleep {
-        Sleep {
+impl Parker {
+    pub(crate) fn new() -> Parker {
+        Parker {
             word: AtomicU64::new(AWAKE),
             worker: OnceLock::new(),
         }
     }
 
     /// Says who is to be woken: the calling thread.
-    pub(crate) fn adopt(&self) {
+    pub(crate) fn register_worker(&self) {
         self.worker.get_or_init(thread::current);
     }
 
     /// P2: to be called after a push of an entry that is due at `due`. `passed` tells the boundary that
     /// has passed.
     #[inline]
-    pub(crate) fn wake_for(&self, due: Tick, crowded: bool, passed: impl FnOnce() -> Tick) {
+    pub(crate) fn wake_if_late(&self, due: Tick, crowded: bool, passed: impl FnOnce() -> Tick) {
         let plan = self.word.load(Ordering::SeqCst);
         if is_too_late(plan, due, crowded) {
             self.wake_slow(plan, due, crowded, passed());
@@ -127,16 +127,16 @@ impl Sleep {
         room: bool,
         until: impl FnOnce() -> Option<Duration>,
         news: impl FnOnce() -> bool,
-    ) -> Slept {
+    ) -> WakeReason {
         let room = if room { ROOM } else { 0 };
         self.word
             .store(plan.0 << TICK_SHIFT | room | PLAN, Ordering::SeqCst);
         let sleeps = !news() && park(until());
         let word = self.word.swap(AWAKE, Ordering::SeqCst);
         match word & PLAN {
-            _ if !sleeps => Slept::Not,
-            PLAN => Slept::ToTheEnd,
-            _ => Slept::UntilPush(Tick(word >> TICK_SHIFT)),
+            _ if !sleeps => WakeReason::Awake,
+            PLAN => WakeReason::Planned,
+            _ => WakeReason::Push(Tick(word >> TICK_SHIFT)),
         }
     }
 }

@@ -1,0 +1,149 @@
+//! A table that grows without moving what is in it.
+//!
+//! Block `k` holds `FIRST << k` values, so an index becomes an address with a shift and one load, and 26 blocks
+//! are enough for any `u32`. Whoever needs an index whose block does not exist maps the block and publishes it by
+//! compare-and-swap; who loses that race unmaps its own and takes the winner's. Mapping touches no page, so
+//! growing costs two system calls however large the block.
+
+use super::block::{Block, PAGE};
+use crate::sync::AtomicU64;
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Values that a table can hold.
+///
+/// # Safety
+/// All zeroes is a valid value (under loom: [`Zeroed::zero`] makes one), it needs no drop, its size divides
+/// [`PAGE`] or is a multiple of its alignment, and its alignment is at most [`PAGE`].
+pub(crate) unsafe trait Zeroed: Sync {
+    /// The value that all zeroes stand for, for loom, whose atomics are not made of zeroes.
+    #[cfg(hashed_wheel_loom)]
+    fn zero() -> Self;
+}
+
+// SAFETY: an atomic integer is valid whatever its bytes, and needs no drop.
+unsafe impl Zeroed for AtomicU64 {
+    #[cfg(hashed_wheel_loom)]
+    fn zero() -> Self {
+        AtomicU64::new(0)
+    }
+}
+
+// SAFETY: as its elements.
+unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] {
+    #[cfg(hashed_wheel_loom)]
+    fn zero() -> Self {
+        std::array::from_fn(|_| T::zero())
+    }
+}
+
+/// Enough blocks for every `u32` with `FIRST` = 64.
+const BLOCKS: usize = 27;
+
+/// See the module's head. `FIRST` is a power of two.
+pub(crate) struct Table<T, const FIRST: u32> {
+    /// The first value of each block: null until it is needed, then never changed.
+    values: [AtomicPtr<T>; BLOCKS],
+    /// The memory behind each; null, or from `Box::into_raw`.
+    blocks: [AtomicPtr<Block>; BLOCKS],
+}
+
+impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
+    pub(crate) const fn new() -> Self {
+        assert!(FIRST.is_power_of_two() && size_of::<T>() > 0 && align_of::<T>() <= PAGE);
+        Table {
+            values: [const { AtomicPtr::new(ptr::null_mut()) }; BLOCKS],
+            blocks: [const { AtomicPtr::new(ptr::null_mut()) }; BLOCKS],
+        }
+    }
+
+    /// The value at `index`; `None` if its block was never asked for.
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
+        let (block, offset) = locate::<FIRST>(index);
+        // Acquire, with the Release of `grow`: under loom the values are written first.
+        let first = self.values[block].load(Ordering::Acquire);
+        // SAFETY: a block that is published holds this offset, all zeroes is a valid value, and blocks live as
+        // long as the table.
+        (!first.is_null()).then(|| unsafe { &*first.add(offset) })
+    }
+
+    /// The value at `index`, whose block is made if it does not exist.
+    #[inline]
+    pub(crate) fn get_or_grow(&self, index: u32) -> &T {
+        match self.get(index) {
+            Some(value) => value,
+            None => self.grow(index),
+        }
+    }
+
+    #[cold]
+    fn grow(&self, index: u32) -> &T {
+        let (block, offset) = locate::<FIRST>(index);
+        let count = (FIRST as usize) << block;
+        let memory = Box::new(Block::new(count * size_of::<T>()));
+        let mut first = memory.address().cast::<T>();
+        #[cfg(hashed_wheel_loom)]
+        for place in 0..count {
+            // SAFETY: there is room for so many, and nobody else knows the block.
+            unsafe { first.add(place).write(T::zero()) };
+        }
+        let null = ptr::null_mut();
+        let published =
+            self.values[block].compare_exchange(null, first, Ordering::Release, Ordering::Acquire);
+        match published {
+            // Release, with the Acquire of `discard`. Nobody else stores here: this call has won the block.
+            Ok(_) => self.blocks[block].store(Box::into_raw(memory), Ordering::Release),
+            Err(winner) => first = winner,
+        }
+        // SAFETY: as in `get`.
+        unsafe { &*first.add(offset) }
+    }
+
+    /// All values with an index in `range` whose block exists, with their index.
+    pub(crate) fn iter(&self, range: Range<u32>) -> impl Iterator<Item = (u32, &T)> {
+        range.filter_map(|index| Some((index, self.get(index)?)))
+    }
+
+    /// Gives the memory of `range`, whole pages, back to the system: its values are zero from now on. Returns
+    /// whether the system has taken it.
+    ///
+    /// # Safety
+    /// Nobody writes to these values meanwhile, and whoever reads them can do with zeroes.
+    pub(crate) unsafe fn discard(&self, range: Range<u32>) -> bool {
+        let (block, offset) = locate::<FIRST>(range.start);
+        debug_assert_eq!(locate::<FIRST>(range.end - 1).0, block, "one block");
+        let offset = offset * size_of::<T>();
+        let bytes = range.len() * size_of::<T>();
+        debug_assert!(offset % PAGE == 0 && bytes % PAGE == 0, "whole pages");
+        // Acquire, with the Release of `grow`. Null while the winner has not stored it yet.
+        let memory = self.blocks[block].load(Ordering::Acquire);
+        // SAFETY: the block is not freed before the table. The caller vouches for the rest.
+        !memory.is_null() && unsafe { (*memory).discard(offset, bytes) }
+    }
+}
+
+/// The block of an index and the place in it.
+#[inline]
+fn locate<const FIRST: u32>(index: u32) -> (usize, usize) {
+    let shifted = u64::from(index) + u64::from(FIRST);
+    let block = shifted.ilog2() - FIRST.ilog2();
+    let offset = shifted - (u64::from(FIRST) << block);
+    (block as usize, offset as usize)
+}
+
+impl<T, const FIRST: u32> Drop for Table<T, FIRST> {
+    fn drop(&mut self) {
+        for block in &mut self.blocks {
+            let block = *block.get_mut();
+            if !block.is_null() {
+                // SAFETY: from `Box::into_raw`, and nobody uses the table any more. Values need no drop.
+                drop(unsafe { Box::from_raw(block) });
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(hashed_wheel_loom)))]
+mod tests;

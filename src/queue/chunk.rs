@@ -1,0 +1,107 @@
+//! Where entries wait: cells in chunks of half a kilobyte, linked in the order of pushing.
+//!
+//! A chunk belongs to one shard at a time. It is claimed by the shard's owner and released by whoever moves the head out
+//! of it, owner or timer thread, back to all shards of the timer. The memory stays mapped, so a thread that still
+//! looks at a chunk that it has lost reads old or foreign entries, never anything else, and throws them away.
+
+use crate::entry::Entry;
+use crate::memory::{FreeSet, Table};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Entries in a chunk.
+pub(super) const CELLS: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 31 };
+/// Chunks of the first block: 32 KiB.
+const FIRST: u32 = 64;
+
+/// The number of a chunk; 0 is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ChunkId(pub(super) u32);
+
+impl ChunkId {
+    pub(super) const NONE: ChunkId = ChunkId(0);
+}
+
+/// Sixteen bytes: an entry, or the number of the next chunk. Relaxed throughout: the shard's tail and head order them.
+type Cell = [AtomicU64; 2];
+/// The first cell holds the number of the next chunk.
+type Cells = [Cell; CELLS as usize + 1];
+
+const _: () = assert!(cfg!(hashed_wheel_loom) || size_of::<Cells>() == 512);
+
+/// Entries in the order of pushing, and what comes after them.
+#[derive(Clone, Copy)]
+pub(super) struct Chunk<'a>(&'a Cells);
+
+impl Chunk<'_> {
+    #[inline]
+    pub(super) fn write(self, cell: u32, entry: Entry) {
+        let words = &self.0[cell as usize + 1];
+        let [first, second] = entry.to_words();
+        words[0].store(first, Ordering::Relaxed);
+        words[1].store(second, Ordering::Relaxed);
+    }
+
+    /// The entry in a cell. It means something only if the caller finds afterwards that the chunk was its own.
+    #[inline]
+    pub(super) fn read(self, cell: u32) -> Entry {
+        let words = &self.0[cell as usize + 1];
+        Entry::from_words([0, 1].map(|word: usize| words[word].load(Ordering::Relaxed)))
+    }
+
+    /// The chunk that was opened after this one.
+    pub(super) fn next(self) -> ChunkId {
+        ChunkId(self.0[0][0].load(Ordering::Relaxed) as u32)
+    }
+
+    pub(super) fn set_next(self, next: ChunkId) {
+        self.0[0][0].store(u64::from(next.0), Ordering::Relaxed);
+    }
+}
+
+/// The chunks of one timer.
+pub(super) struct Chunks {
+    table: Table<Cells, FIRST>,
+    free: FreeSet,
+    /// Words of `free` below have been claimed from.
+    used_words: AtomicU32,
+}
+
+impl Chunks {
+    pub(super) fn new() -> Chunks {
+        let free = FreeSet::new();
+        // Number 0 is none.
+        free.claim_bits(0, 1);
+        Chunks {
+            table: Table::new(),
+            free,
+            used_words: AtomicU32::new(0),
+        }
+    }
+
+    /// The chunk of that number; `None` only of a number that was read from a chunk that was lost.
+    #[inline]
+    pub(super) fn get(&self, id: ChunkId) -> Option<Chunk<'_>> {
+        self.table.get(id.0).map(Chunk)
+    }
+
+    /// A chunk for the caller alone, of the free ones near `near` if there are any.
+    pub(super) fn claim(&self, near: ChunkId) -> (ChunkId, Chunk<'_>) {
+        let id = self.free.claim_one(near.0 / 64);
+        let words = id / 64 + 1;
+        // The load keeps the usual case free of a locked instruction. Relaxed: a hint for `discard_free`.
+        if words > self.used_words.load(Ordering::Relaxed) {
+            self.used_words.fetch_max(words, Ordering::Relaxed);
+        }
+        (ChunkId(id), Chunk(self.table.get_or_grow(id)))
+    }
+
+    /// Gives a chunk back that the caller owns.
+    pub(super) fn release(&self, id: ChunkId) {
+        self.free.release_one(id.0);
+    }
+
+    /// Bytes of the chunks in use or kept for later.
+    pub(super) fn bytes(&self) -> usize {
+        self.used_words.load(Ordering::Relaxed) as usize * 64 * size_of::<Cells>()
+    }
+}

@@ -1,0 +1,506 @@
+//! The part of the pending queue that one thread pushes to.
+//!
+//! A shard has one **owner**, the thread that pushes; the **timer thread** takes. Neither waits for the other, in
+//! whatever state it was interrupted.
+//!
+//! ```text
+//!          overflow (SegQueue)                 chunks
+//!   ┌────────┬────────┬────────┐   ┌────────┬────────┬────────┐
+//!   │ batch  │ batch  │ batch  │   │ ▒▒▒███ │ ██████ │ ███    │
+//!   └────────┴────────┴────────┘   └────┬───┴────────┴───┬────┘
+//!    older: live when they were        head             tail
+//!    moved here by the owner      moved by both      moved by the owner
+//! ```
+//!
+//! # Push (owner)
+//!
+//! The entry is written to the cell at the tail, and then the tail moves on: P1, one sequentially consistent
+//! exchange, the only locked instruction of the usual push. Half a push does not exist.
+//!
+//! # Whoever moves the head takes the entries
+//!
+//! Owner and timer thread read entries from the head on, put them aside, and then move the head by
+//! compare-and-swap. Only if that succeeds do the entries count. Otherwise the other one was faster: the chunk
+//! may already be in use elsewhere, and what was read may be anything. Who moves the head out of a chunk gives the
+//! chunk back.
+//!
+//! # What the owner does beside (when it opens a chunk, once in [`CELLS`] pushes)
+//!
+//! - **Trim**: it passes over dead entries at the head, at most [`LOOKS`]. Timeouts of one length end about in the
+//!   order in which they began, so what is cancelled soon never reaches the timer thread.
+//! - **Sample**, when more than [`Owner::limit`] entries wait: one entry of each of the next few chunks, until it has
+//!   been through all of them. If most live, the limit grows. Otherwise
+//! - **promote**: the live entries of the first chunk become a *batch*, a chunk of their own, which goes through the overflow, and
+//!   the head passes the chunk. So one live entry at the head does not keep thousands of dead ones.
+//!
+//! Together they look at no more than [`LOOKS`] entries in one push, and move no more than a chunk of them.
+//!
+//! # Promote against take
+//!
+//! The batch is pushed and announced *before* the head moves. The timer thread reads the head first, then empties the overflow, and
+//! then takes from the head it has read. For a batch with the positions `from..to`:
+//!
+//! - *interrupted before the announcement*: the head has not moved, so nothing has happened;
+//! - *announced, head not moved yet*: the timer thread moves it (it helps), and the owner's compare-and-swap fails;
+//! - *the timer thread had taken the chunk before the announcement*: `from` lies before what it has taken, the batch is void;
+//! - *the owner moves the head after the timer thread has read it and found the overflow empty*: the timer thread's
+//!   compare-and-swap fails, and it starts again with the overflow. So older entries are always filed first.
+//!
+//! # The overflow never makes anybody wait
+//!
+//! A pop of `SegQueue` waits for a push that has claimed its place and not written it yet. So there is one pusher, the
+//! owner, and one popper, the timer thread, which pops only while `popped < announced`, a count that is stored after
+//! the push has returned. A push waits for another pusher that links a block: there is none.
+
+use super::chunk::{CELLS, Chunk, ChunkId, Chunks};
+use super::position::Position;
+use crate::entry::Entry;
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, CachePadded, Ordering, SegQueue};
+use crate::time::Tick;
+
+/// Entries that one push looks at, at most.
+pub(super) const LOOKS: usize = 64;
+/// Entries that a shard holds before its owner asks how many of them live.
+pub(super) const FEW: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 1024 };
+/// Up to this many, half of the entries may be dead; beyond, a quarter.
+const MANY: u32 = 262_144;
+/// Entries that are worth telling the timer thread about: it moves them in about half a millisecond.
+const CROWD: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 8192 };
+/// Chunks of which one sampling step looks at an entry each.
+const SAMPLED_CHUNKS: u32 = 4;
+/// How far ahead slots are fetched into the cache.
+const LOOKAHEAD: u32 = 8;
+
+/// What tells whether an entry still means anything.
+pub(crate) trait Liveness {
+    /// Fetches what [`Liveness::is_dead`] will read.
+    fn prefetch(&self, entry: Entry);
+    /// Whether the entry can never fire anything. Also asked about entries that mean nothing at all: the answer does
+    /// not matter then.
+    fn is_dead(&self, entry: Entry) -> bool;
+}
+
+/// The live entries of a stretch of the shard, on their way through the overflow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Batch {
+    /// Where they are, from cell 0 on.
+    pub(super) chunk: ChunkId,
+    pub(super) len: u32,
+    /// Where they were.
+    pub(super) from: Position,
+    pub(super) to: Position,
+}
+
+/// See the module's head.
+pub(crate) struct Shard {
+    owner: CachePadded<Owner>,
+    taken: CachePadded<Taken>,
+    pub(super) overflow: SegQueue<Batch>,
+}
+
+/// What the timer thread writes.
+pub(super) struct Taken {
+    /// Moved by compare-and-swap, by the owner and by the timer thread.
+    pub(super) head: AtomicU64,
+    /// Batches that the timer thread has popped from the overflow.
+    pub(super) popped: AtomicU64,
+}
+
+/// What only the owner writes, but for `urgency` and `dirty`, which the timer thread resets. "Own" marks what nobody
+/// else reads: a relaxed atomic, as ownership passes from thread to thread.
+pub(super) struct Owner {
+    pub(super) tail: AtomicU64,
+    /// [`Tick::NEVER`] minus the earliest due tick that was pushed since the timer thread last looked; 0 for none.
+    pub(super) urgency: AtomicU64,
+    /// The timer thread has been told that there is something to look at.
+    pub(super) dirty: AtomicU8,
+    /// Batches whose push to the overflow has returned.
+    pub(super) announced: AtomicU64,
+    /// The tick that had passed when `dirty` was last set.
+    pub(super) since: AtomicU64,
+    /// The first chunk that was ever opened: what comes after [`Position::START`].
+    pub(super) first: AtomicU32,
+    /// Own. Entries that may wait before they are sampled.
+    limit: AtomicU32,
+    /// Own. Where sampling goes on; [`NOT_SAMPLING`] or [`PROMOTING`] otherwise.
+    sampling: AtomicU64,
+    /// Own. Entries sampled, and how many of them lived.
+    sampled: AtomicU32,
+    sampled_live: AtomicU32,
+}
+
+/// No chunk has cell 63.
+const NOT_SAMPLING: u64 = 63;
+const PROMOTING: u64 = 62;
+
+/// What a push has to tell the timer thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Growth {
+    /// Nothing.
+    Usual,
+    /// Many more live entries wait than before: moving them takes longer than was planned for.
+    Crowded,
+}
+
+impl Shard {
+    pub(super) fn new() -> Shard {
+        Shard {
+            owner: CachePadded::new(Owner {
+                tail: AtomicU64::new(Position::START.0),
+                urgency: AtomicU64::new(0),
+                dirty: AtomicU8::new(0),
+                announced: AtomicU64::new(0),
+                since: AtomicU64::new(0),
+                first: AtomicU32::new(0),
+                limit: AtomicU32::new(FEW),
+                sampling: AtomicU64::new(NOT_SAMPLING),
+                sampled: AtomicU32::new(0),
+                sampled_live: AtomicU32::new(0),
+            }),
+            taken: CachePadded::new(Taken {
+                head: AtomicU64::new(Position::START.0),
+                popped: AtomicU64::new(0),
+            }),
+            overflow: SegQueue::new(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    #[inline]
+    pub(super) fn taken(&self) -> &Taken {
+        &self.taken
+    }
+
+    #[inline]
+    pub(super) fn head(&self) -> Position {
+        // Acquire: see `move_head`.
+        Position(self.taken.head.load(Ordering::Acquire))
+    }
+
+    /// The entry's due tick was pushed: W2 of the parker's protocol will see it.
+    #[inline]
+    fn lower_earliest(&self, due: Tick) {
+        let urgency = Tick::NEVER.0 - due.0;
+        // SeqCst, as the timer thread's exchange: see `PendingQueue::push`. Only this thread raises it.
+        if urgency > self.owner.urgency.load(Ordering::SeqCst) {
+            self.owner.urgency.store(urgency, Ordering::SeqCst);
+        }
+    }
+
+    /// Appends an entry. For the owner.
+    #[inline]
+    pub(super) fn push(&self, entry: Entry, chunks: &Chunks, liveness: &impl Liveness) -> Growth {
+        // Relaxed: the owner wrote it last.
+        let mut tail = Position(self.owner.tail.load(Ordering::Relaxed));
+        let mut growth = Growth::Usual;
+        if tail.is_chunk_end() {
+            (tail, growth) = self.open(tail, chunks, liveness);
+        }
+        if let Some(chunk) = chunks.get(tail.chunk()) {
+            chunk.write(tail.cell(), entry);
+        }
+        // P1. Release for the cell; SeqCst for the parker and for stop.
+        self.owner.tail.swap(tail.forward(1).0, Ordering::SeqCst);
+        self.lower_earliest(entry.due());
+        growth
+    }
+
+    /// Opens a chunk behind the tail, which stands at the end of one, and does what the owner does beside.
+    #[cold]
+    fn open(
+        &self,
+        tail: Position,
+        chunks: &Chunks,
+        liveness: &impl Liveness,
+    ) -> (Position, Growth) {
+        // Together they look at no more than `LOOKS` entries.
+        let promoting = self.owner.sampling.load(Ordering::Relaxed) == PROMOTING;
+        let reserved = if promoting { CELLS } else { SAMPLED_CHUNKS };
+        self.trim(LOOKS - reserved as usize, tail, chunks, liveness);
+        let growth = self.check_limit(tail, chunks, liveness);
+        let (id, _) = chunks.claim(tail.chunk());
+        match chunks.get(tail.chunk()) {
+            Some(last) if tail.chunk() != ChunkId::NONE => last.set_next(id),
+            // Relaxed: published with the tail.
+            _ => self.owner.first.store(id.0, Ordering::Relaxed),
+        }
+        (tail.in_next(id), growth)
+    }
+
+    /// The position of the next entry at or after `at`, which is before the tail. Also the chunk that it lies in.
+    /// `None` if `at` was lost meanwhile.
+    pub(super) fn resolve<'a>(
+        &self,
+        at: Position,
+        chunks: &'a Chunks,
+    ) -> Option<(Position, Chunk<'a>)> {
+        if !at.is_chunk_end() {
+            return Some((at, chunks.get(at.chunk())?));
+        }
+        let next = if at.chunk() == ChunkId::NONE {
+            ChunkId(self.owner.first.load(Ordering::Relaxed))
+        } else {
+            chunks.get(at.chunk())?.next()
+        };
+        if next == ChunkId::NONE {
+            return None;
+        }
+        Some((at.in_next(next), chunks.get(next)?))
+    }
+
+    /// Moves the head from `from` to `to`; whether it was there. Gives back the chunks that it leaves, `left`.
+    pub(super) fn move_head(
+        &self,
+        from: Position,
+        to: Position,
+        left: impl IntoIterator<Item = ChunkId>,
+        chunks: &Chunks,
+    ) -> bool {
+        // Acquire: what the other one did before it moved the head. Release: this one's reads of the cells come
+        // before whatever the chunk's next owner writes.
+        let moved = self
+            .taken
+            .head
+            .compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+        if moved {
+            left.into_iter()
+                .filter(|id| *id != ChunkId::NONE)
+                .for_each(|id| chunks.release(id));
+        }
+        moved
+    }
+
+    /// Passes over dead entries at the head, at most `most`. For the owner.
+    fn trim(&self, most: usize, tail: Position, chunks: &Chunks, liveness: &impl Liveness) {
+        let head = self.head();
+        let mut at = head;
+        let mut left = [ChunkId::NONE; LOOKS / CELLS as usize + 2];
+        let mut leaving = left.iter_mut();
+        let mut budget = most as u32;
+        while budget > 0 && at != tail {
+            let Some((from, chunk)) = self.resolve(at, chunks) else {
+                return;
+            };
+            if from.serial() != at.serial() {
+                if let Some(place) = leaving.next() {
+                    *place = at.chunk();
+                }
+            }
+            let end = end_in_chunk(from, tail).min(from.cell() + budget);
+            let mut cell = from.cell();
+            while cell < end {
+                if cell + LOOKAHEAD < end {
+                    liveness.prefetch(chunk.read(cell + LOOKAHEAD));
+                }
+                if !liveness.is_dead(chunk.read(cell)) {
+                    break;
+                }
+                cell += 1;
+            }
+            at = from.forward(cell - from.cell());
+            budget -= cell - from.cell();
+            if cell < end {
+                budget -= 1;
+                break;
+            }
+        }
+        if at != head {
+            self.move_head(head, at, left, chunks);
+        }
+        looked::note(most - budget as usize);
+    }
+
+    /// Samples or promotes, if more entries wait than the limit. For the owner.
+    fn check_limit(&self, tail: Position, chunks: &Chunks, liveness: &impl Liveness) -> Growth {
+        let head = self.head();
+        let waiting = head.distance(tail) as u32;
+        let limit = self.owner.limit.load(Ordering::Relaxed);
+        if waiting < limit {
+            if self.owner.sampling.load(Ordering::Relaxed) == PROMOTING && waiting > FEW / 2 {
+                self.promote(head, tail, chunks, liveness);
+                return Growth::Usual;
+            }
+            self.owner.sampling.store(NOT_SAMPLING, Ordering::Relaxed);
+            if limit > FEW && waiting < limit / 4 {
+                self.owner.limit.store(limit / 2, Ordering::Relaxed);
+            }
+            return Growth::Usual;
+        }
+        match self.owner.sampling.load(Ordering::Relaxed) {
+            PROMOTING => {
+                self.promote(head, tail, chunks, liveness);
+                Growth::Usual
+            }
+            NOT_SAMPLING => {
+                self.owner.sampled.store(0, Ordering::Relaxed);
+                self.owner.sampled_live.store(0, Ordering::Relaxed);
+                self.sample(head, head, tail, chunks, liveness)
+            }
+            at => {
+                let at = Position(at);
+                let from = if at.is_before(head) { head } else { at };
+                self.sample(from, head, tail, chunks, liveness)
+            }
+        }
+    }
+
+    /// Looks at an entry of each of the next few chunks from `at` on; at the tail it decides.
+    fn sample(
+        &self,
+        mut at: Position,
+        head: Position,
+        tail: Position,
+        chunks: &Chunks,
+        liveness: &impl Liveness,
+    ) -> Growth {
+        let owner = &self.owner;
+        let mut looks = 0;
+        let (mut live, mut end) = (0, false);
+        for step in 0..SAMPLED_CHUNKS {
+            if at == tail {
+                end = true;
+                break;
+            }
+            let next = self.resolve(at, chunks).filter(|_| at.is_before(tail));
+            let Some((resolved, chunk)) = next else {
+                // The timer thread has taken it: begin again. So does a sampling that a lost chunk has led into the
+                // chunks of another shard, where it would never meet the tail.
+                owner.sampling.store(NOT_SAMPLING, Ordering::Relaxed);
+                return Growth::Usual;
+            };
+            // Another cell of each chunk, so that no pattern of the caller's is met again and again.
+            let cells = end_in_chunk(resolved, tail) - resolved.cell();
+            let cell = resolved.cell() + (resolved.serial().wrapping_mul(7) + step) % cells;
+            live += u32::from(!liveness.is_dead(chunk.read(cell)));
+            looks += 1;
+            at = resolved.forward(cells);
+        }
+        looked::note(looks as usize);
+        let sampled = owner.sampled.load(Ordering::Relaxed) + looks;
+        let live = owner.sampled_live.load(Ordering::Relaxed) + live;
+        owner.sampled.store(sampled, Ordering::Relaxed);
+        owner.sampled_live.store(live, Ordering::Relaxed);
+        owner.sampling.store(at.0, Ordering::Relaxed);
+        if !end && at != tail {
+            return Growth::Usual;
+        }
+        let waiting = head.distance(tail) as u32;
+        let dead = sampled - live;
+        let few_dead = if waiting < MANY {
+            dead <= live
+        } else {
+            dead * 3 <= live
+        };
+        if few_dead {
+            let limit = if waiting < MANY / 2 {
+                waiting * 2
+            } else {
+                waiting / 2 * 3
+            };
+            owner.limit.store(limit.max(FEW), Ordering::Relaxed);
+            owner.sampling.store(NOT_SAMPLING, Ordering::Relaxed);
+            if waiting >= CROWD {
+                Growth::Crowded
+            } else {
+                Growth::Usual
+            }
+        } else {
+            owner.limit.store(FEW, Ordering::Relaxed);
+            owner.sampling.store(PROMOTING, Ordering::Relaxed);
+            Growth::Usual
+        }
+    }
+
+    /// Moves the live entries of the first chunk to the overflow. For the owner.
+    fn promote(&self, head: Position, tail: Position, chunks: &Chunks, liveness: &impl Liveness) {
+        let Some((from, chunk)) = self.resolve(head, chunks) else {
+            return;
+        };
+        let end = end_in_chunk(from, tail);
+        let mut batch = Batch {
+            chunk: ChunkId::NONE,
+            len: 0,
+            from: head,
+            to: from.forward(end - from.cell()),
+        };
+        let mut copy = None;
+        for cell in from.cell()..end {
+            let entry = chunk.read(cell);
+            if !liveness.is_dead(entry) {
+                let (id, copy) = *copy.get_or_insert_with(|| chunks.claim(from.chunk()));
+                copy.write(batch.len, entry);
+                batch.chunk = id;
+                batch.len += 1;
+            }
+        }
+        looked::note((end - from.cell()) as usize);
+        looked::note_moved(batch.len as usize);
+        let moved_on = (from.serial() != head.serial()).then_some(head.chunk());
+        if batch.len > 0 {
+            self.overflow.push(batch);
+            let announced = self.owner.announced.load(Ordering::Relaxed);
+            // Release: the batch and its cells. After the push has returned: see the module's head.
+            self.owner.announced.store(announced + 1, Ordering::Release);
+        }
+        self.move_head(head, batch.to, moved_on, chunks);
+    }
+
+    /// Entries in chunks and overflow, dead ones included, each batch counted as a full one. About, while others work.
+    pub(super) fn len(&self) -> usize {
+        let popped = self.taken.popped.load(Ordering::Relaxed);
+        let batches = self
+            .owner
+            .announced
+            .load(Ordering::Relaxed)
+            .saturating_sub(popped);
+        let head = self.head();
+        let waiting = head.distance(Position(self.owner.tail.load(Ordering::SeqCst)));
+        batches as usize * CELLS as usize + waiting
+    }
+}
+
+/// The cell behind the last entry in the chunk of `at`, if the shard ends at `tail`.
+#[inline]
+pub(super) fn end_in_chunk(at: Position, tail: Position) -> u32 {
+    if at.serial() == tail.serial() {
+        tail.cell()
+    } else {
+        CELLS
+    }
+}
+
+/// Counts what a push looks at and moves, in tests.
+pub(super) mod looked {
+    #[cfg(not(test))]
+    #[inline]
+    pub(in crate::queue) fn note(_entries: usize) {}
+    #[cfg(not(test))]
+    #[inline]
+    pub(in crate::queue) fn note_moved(_entries: usize) {}
+
+    #[cfg(test)]
+    mod counting {
+        use std::cell::Cell;
+        thread_local! {
+            static LOOKED: Cell<usize> = const { Cell::new(0) };
+            static MOVED: Cell<usize> = const { Cell::new(0) };
+        }
+        pub(in crate::queue) fn note(entries: usize) {
+            LOOKED.set(LOOKED.get() + entries);
+        }
+        pub(in crate::queue) fn note_moved(entries: usize) {
+            MOVED.set(MOVED.get() + entries);
+        }
+        /// What this thread has looked at and moved since the last call.
+        pub(in crate::queue) fn take() -> (usize, usize) {
+            (LOOKED.take(), MOVED.take())
+        }
+    }
+    #[cfg(test)]
+    pub(in crate::queue) use counting::{note, note_moved, take};
+}

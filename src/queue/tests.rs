@@ -1,0 +1,335 @@
+use super::shard::{LOOKS, looked};
+use super::*;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::thread;
+
+/// Slots, of which it is only known whether they live. An entry's slot is its number.
+struct Slots(Vec<AtomicBool>);
+
+impl Slots {
+    fn new(count: usize) -> Slots {
+        Slots((0..count).map(|_| AtomicBool::new(true)).collect())
+    }
+
+    fn kill(&self, number: u32) {
+        self.0[number as usize].store(false, Ordering::Relaxed);
+    }
+}
+
+impl Liveness for Slots {
+    fn prefetch(&self, _: Entry) {}
+
+    fn is_dead(&self, entry: Entry) -> bool {
+        !self
+            .0
+            .get(entry.slot() as usize)
+            .is_some_and(|live| live.load(Ordering::Relaxed))
+    }
+}
+
+/// A wheel that remembers the numbers of what lived.
+struct Wheel<'a> {
+    slots: &'a Slots,
+    filed: Vec<u32>,
+    met: usize,
+}
+
+impl EntrySink for Wheel<'_> {
+    fn prefetch(&self, _: Entry) {}
+
+    fn insert(&mut self, entry: Entry) -> InsertOutcome {
+        self.met += 1;
+        if self.slots.is_dead(entry) {
+            return InsertOutcome::Dropped;
+        }
+        self.filed.push(entry.slot());
+        InsertOutcome::Inserted
+    }
+}
+
+impl<'a> Wheel<'a> {
+    fn new(slots: &'a Slots) -> Self {
+        Wheel {
+            slots,
+            filed: Vec::new(),
+            met: 0,
+        }
+    }
+}
+
+fn entry(number: u32, due: u64) -> Entry {
+    Entry::new(Tick(due), 1, number, 0)
+}
+
+fn push(queue: &PendingQueue, shard: u32, entry: Entry, slots: &Slots) {
+    queue.push(shard, queue.shard(shard), entry, slots, || Tick(3));
+}
+
+fn take_all(queue: &PendingQueue, slots: &Slots) -> Vec<u32> {
+    let (mut reader, mut wheel) = (Reader::default(), Wheel::new(slots));
+    reader.look(queue, 0);
+    reader.transfer(queue, Take::Everything, usize::MAX, &mut wheel);
+    assert!(reader.is_drained());
+    wheel.filed
+}
+
+#[test]
+fn entries_come_out_in_order_over_many_chunks() {
+    let slots = Slots::new(10_000);
+    let queue = PendingQueue::new();
+    for number in 0..10_000 {
+        push(&queue, 0, entry(number, 5), &slots);
+    }
+    assert_eq!(queue.len(), 10_000);
+    assert!(take_all(&queue, &slots).into_iter().eq(0..10_000));
+    assert_eq!(queue.len(), 0);
+    assert!(take_all(&queue, &slots).is_empty());
+}
+
+#[test]
+fn a_cut_transfer_keeps_the_rest_and_shares_the_quota() {
+    let slots = Slots::new(2000);
+    let queue = PendingQueue::new();
+    for number in 0..1000 {
+        push(&queue, 0, entry(number, 5), &slots);
+        push(&queue, 1, entry(1000 + number, 5), &slots);
+    }
+    let (mut reader, mut wheel) = (Reader::default(), Wheel::new(&slots));
+    reader.look(&queue, 0);
+    assert_eq!((reader.waiting(&queue), reader.earliest()), (2000, Tick(5)));
+    assert_eq!(reader.waiting_since(), Some(Tick(3)));
+    assert_eq!(
+        reader.transfer(&queue, Take::Everything, 10, &mut wheel),
+        10
+    );
+    assert_eq!(
+        wheel.filed.iter().filter(|number| **number < 1000).count(),
+        5
+    );
+    assert_eq!(reader.earliest(), Tick(5), "not all of it is filed");
+    assert_eq!(reader.waiting(&queue), 1990);
+    while !reader.is_drained() {
+        assert!(reader.transfer(&queue, Take::Everything, 7, &mut wheel) <= 7);
+    }
+    for half in [0..1000, 1000..2000] {
+        let filed = wheel
+            .filed
+            .iter()
+            .copied()
+            .filter(|number| half.contains(number));
+        assert!(filed.eq(half.clone()));
+    }
+    assert_eq!(
+        (reader.earliest(), reader.waiting_since()),
+        (Tick::NEVER, None)
+    );
+}
+
+#[test]
+fn young_entries_that_are_not_due_stay_where_they_are() {
+    let slots = Slots::new(300);
+    let queue = PendingQueue::new();
+    for number in 0..100 {
+        push(&queue, 0, entry(number, 50), &slots);
+        push(&queue, 1, entry(100 + number, 60), &slots);
+    }
+    push(&queue, 2, entry(200, 90), &slots);
+    let (mut reader, mut wheel) = (Reader::default(), Wheel::new(&slots));
+    reader.look(&queue, 1000);
+    let mut take = |due, now| {
+        let take = Take::Soon {
+            due: Tick(due),
+            now,
+        };
+        reader.transfer(&queue, take, usize::MAX, &mut wheel)
+    };
+    assert_eq!(take(49, 1000), 1, "few are taken at once");
+    assert_eq!(take(49, 1000), 0);
+    assert_eq!(take(50, 1000), 100);
+    assert_eq!(take(59, 999 + reader::AGE), 0);
+    assert_eq!(take(59, 1000 + reader::AGE), 100);
+    assert!(reader.is_drained());
+}
+
+#[test]
+fn what_is_cancelled_soon_never_reaches_the_reader_and_chunks_are_reused() {
+    let slots = Slots::new(100_000);
+    let queue = PendingQueue::new();
+    for number in 0..100_000 {
+        push(&queue, 0, entry(number, 5), &slots);
+        if number >= 100 {
+            slots.kill(number - 100);
+        }
+        assert!(queue.len() <= 100 + 2 * 31 + LOOKS);
+    }
+    assert!(queue.bytes() < 100_000, "{} bytes", queue.bytes());
+    let (mut reader, mut wheel) = (Reader::default(), Wheel::new(&slots));
+    reader.look(&queue, 0);
+    reader.transfer(&queue, Take::Everything, usize::MAX, &mut wheel);
+    assert!(wheel.filed.into_iter().eq(99_900..100_000));
+    assert!(wheel.met < 300);
+}
+
+#[test]
+fn one_that_lives_long_does_not_keep_the_dead_behind_it() {
+    let slots = Slots::new(100_001);
+    let queue = PendingQueue::new();
+    push(&queue, 0, entry(100_000, 5), &slots);
+    for number in 0..100_000 {
+        push(&queue, 0, entry(number, 5), &slots);
+        if number >= 100 {
+            slots.kill(number - 100);
+        }
+        assert!(queue.len() <= 4096, "{} after {number}", queue.len());
+    }
+    let filed = take_all(&queue, &slots);
+    assert!(
+        filed
+            .into_iter()
+            .eq([100_000].into_iter().chain(99_900..100_000))
+    );
+}
+
+#[test]
+fn a_push_looks_at_no_more_than_it_says_and_moves_no_more_than_a_chunk() {
+    let slots = Slots::new(200_000);
+    let queue = PendingQueue::new();
+    let (mut most_looked, mut most_moved) = (0, 0);
+    let mut random = 1_u32;
+    looked::take();
+    for number in 0..200_000 {
+        push(&queue, 0, entry(number, 5), &slots);
+        let (looks, moves) = looked::take();
+        most_looked = most_looked.max(looks);
+        most_moved = most_moved.max(moves);
+        // Ends in random order: survivors are left everywhere.
+        for _ in 0..3 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            slots.kill(number - (random >> 8) % (number + 1).min(20_000));
+        }
+    }
+    assert!(
+        (1..=LOOKS).contains(&most_looked),
+        "{most_looked} looked at"
+    );
+    assert!(
+        (1..=31).contains(&most_moved),
+        "{most_moved} moved: the overflow was used"
+    );
+    let mut filed = take_all(&queue, &slots);
+    assert!(filed.is_sorted(), "in order, also over the overflow");
+    filed.dedup();
+    let live = (0..200_000).filter(|number| !slots.is_dead(entry(*number, 5)));
+    assert!(filed.into_iter().eq(live));
+}
+
+#[test]
+fn a_reader_that_comes_between_any_two_steps_of_an_owner_gets_everything_once_and_in_order() {
+    /// Runs the reader inside the owner's look at an entry, the `at`-th one.
+    struct Interrupting<'a> {
+        slots: &'a Slots,
+        left: std::cell::Cell<usize>,
+        reader: RefCell<(Reader, Wheel<'a>)>,
+        queue: &'a PendingQueue,
+    }
+    impl Liveness for Interrupting<'_> {
+        fn prefetch(&self, _: Entry) {}
+        fn is_dead(&self, entry: Entry) -> bool {
+            let left = self.left.get().wrapping_sub(1);
+            self.left.set(left);
+            let dead = self.slots.is_dead(entry);
+            if left == 0 {
+                let (reader, wheel) = &mut *self.reader.borrow_mut();
+                reader.look(self.queue, 0);
+                reader.transfer(self.queue, Take::Everything, 40, wheel);
+            }
+            dead
+        }
+    }
+    for at in 1..600 {
+        let slots = Slots::new(4000);
+        let queue = PendingQueue::new();
+        let interrupting = Interrupting {
+            slots: &slots,
+            left: std::cell::Cell::new(at * 5),
+            reader: RefCell::new((Reader::default(), Wheel::new(&slots))),
+            queue: &queue,
+        };
+        // A third lives on: most are dead, so that promotions happen.
+        for number in 0..4000 {
+            queue.push(0, queue.shard(0), entry(number, 5), &interrupting, || {
+                Tick(0)
+            });
+            if number % 3 != 0 && number > 50 {
+                slots.kill(number - 50);
+            }
+        }
+        let (mut reader, mut wheel) = interrupting.reader.into_inner();
+        while {
+            reader.look(&queue, 0);
+            reader.transfer(&queue, Take::Everything, 1000, &mut wheel) > 0
+        } {}
+        assert!(
+            wheel.filed.is_sorted_by(|a, b| a < b),
+            "doubled or out of order at {at}"
+        );
+        let filed: VecDeque<_> = wheel.filed.into();
+        let live = (0..4000).filter(|number| !slots.is_dead(entry(*number, 5)));
+        assert!(
+            live.into_iter()
+                .all(|number| filed.binary_search(&number).is_ok()),
+            "lost at {at}"
+        );
+    }
+}
+
+#[test]
+fn producers_and_the_reader_on_real_threads_lose_nothing() {
+    let (per_thread, threads) = if cfg!(miri) { (300, 2) } else { (300_000, 4) };
+    let slots = Slots::new(per_thread * threads);
+    let queue = PendingQueue::new();
+    let running = AtomicUsize::new(threads);
+    let cancelled: Vec<AtomicU32> = (0..threads).map(|_| AtomicU32::new(0)).collect();
+    let filed = thread::scope(|scope| {
+        for thread in 0..threads {
+            let (queue, slots, running, cancelled) = (&queue, &slots, &running, &cancelled);
+            scope.spawn(move || {
+                let first = (thread * per_thread) as u32;
+                for number in first..first + per_thread as u32 {
+                    push(queue, thread as u32, entry(number, 5), slots);
+                    // Half of them end soon, in a row.
+                    if number % 2 == 0 && number > first + 64 {
+                        slots.kill(number - 64);
+                        cancelled[thread].fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                running.fetch_sub(1, Ordering::Release);
+            });
+        }
+        let (mut reader, mut wheel) = (Reader::default(), Wheel::new(&slots));
+        let mut last = false;
+        while !last {
+            last = running.load(Ordering::Acquire) == 0;
+            reader.look(&queue, 0);
+            reader.transfer(&queue, Take::Everything, 1000, &mut wheel);
+            last &= reader.is_drained();
+        }
+        wheel.filed
+    });
+    for thread in 0..threads as u32 {
+        let first = thread * per_thread as u32;
+        let mine: Vec<u32> = filed
+            .iter()
+            .copied()
+            .filter(|number| number / per_thread as u32 == thread)
+            .collect();
+        assert!(mine.is_sorted_by(|a, b| a < b), "doubled or out of order");
+        let live =
+            (first..first + per_thread as u32).filter(|number| !slots.is_dead(entry(*number, 5)));
+        for number in live {
+            assert!(mine.binary_search(&number).is_ok(), "{number} was lost");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What a thread keeps for a timer: free slots, and a number by which it finds its shard of the pending queue and its
+//! counters. Both are its own while it lives: no other thread writes there.
+//!
+//! # What outlives what
+//!
+//! A [`Local`] may be older or younger than its timer. It is found by the timer's id, which is never used twice, so
+//! one of a timer that is gone is never found, and its slots (plain numbers) never used; it is thrown away when the thread makes
+//! its next one. When a thread ends, its slots and its number go back to the [`Registry`], which it holds a reference
+//! to, and a later thread adopts the number, with the shard and the counters that go with it. A thread
+//! whose thread-local storage is gone already does all of that within one call.
+
+use super::Shared;
+use crate::memory::FreeSet;
+use crate::metrics::ThreadCounters;
+use crate::queue::Shard;
+use crate::slots::{SlotCache, SlotPool, Vacant};
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+use std::ptr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the threads of one timer share of this. It may outlive the timer's memory: it holds numbers only.
+pub(crate) struct Registry {
+    /// The timer's memory is gone.
+    closed: AtomicBool,
+    /// Numbers of threads.
+    threads: FreeSet,
+    pub(super) pool: SlotPool,
+}
+
+impl Registry {
+    pub(super) fn new() -> Arc<Registry> {
+        Arc::new(Registry {
+            closed: AtomicBool::new(false),
+            threads: FreeSet::new(),
+            pool: SlotPool::new(),
+        })
+    }
+
+    /// Says that no slot of this timer will be used again.
+    pub(super) fn close(&self) {
+        // Relaxed: only a hint that locals may be thrown away.
+        self.closed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// See the module's head.
+pub(crate) struct Local {
+    timer: u64,
+    /// This thread's alone, among the threads of the timer.
+    number: u32,
+    slots: SlotCache,
+    registry: Arc<Registry>,
+    /// In the memory of the timer, as long as that is there.
+    shard: *const Shard,
+    counters: *const ThreadCounters,
+}
+
+impl Local {
+    fn new(shared: &Shared) -> Local {
+        let number = shared.registry.threads.claim_one(0);
+        Local {
+            timer: shared.id,
+            number,
+            slots: SlotCache::new(),
+            registry: Arc::clone(&shared.registry),
+            shard: shared.queue.shard(number),
+            counters: shared.counters.of_thread(number),
+        }
+    }
+
+    /// Puts a free slot into this thread's cache. Touches nothing of the timer but the registry.
+    #[inline]
+    pub(super) fn put_slot(&self, number: u32) {
+        self.slots.put(number, &self.registry.pool);
+    }
+}
+
+impl Shared {
+    /// This thread's local of this timer, if it is the one that it used last.
+    #[inline]
+    pub(super) fn last_local(&self) -> Option<&Local> {
+        // SAFETY: the timer is there as long as the answer.
+        unsafe { last_of(self.id) }
+    }
+
+    /// Takes a free slot out of this thread's cache.
+    #[inline]
+    pub(super) fn take_slot(&self, local: &Local) -> Vacant {
+        local.slots.take(&self.registry.pool, &self.slots)
+    }
+
+    /// This thread's counters.
+    #[inline]
+    pub(super) fn counters_of<'a>(&'a self, local: &Local) -> &'a ThreadCounters {
+        debug_assert_eq!(local.timer, self.id);
+        // SAFETY: they lie in `self.counters`, which keeps them where they are.
+        unsafe { &*local.counters }
+    }
+
+    /// This thread's shard of the pending queue, and its number.
+    #[inline]
+    pub(super) fn shard_of<'a>(&'a self, local: &Local) -> (u32, &'a Shard) {
+        debug_assert_eq!(local.timer, self.id);
+        // SAFETY: it lies in `self.queue`, which keeps it where it is.
+        (local.number, unsafe { &*local.shard })
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        let this: *const Local = self;
+        let _ = LAST.try_with(|last| {
+            if last.get() == this {
+                last.set(ptr::null());
+            }
+        });
+        self.slots.release_all(&self.registry.pool);
+        self.registry.threads.release_one(self.number);
+    }
+}
+
+crate::sync::thread_local! {
+    /// The locals of this thread. They stay where they are, and nobody else has a reference.
+    static LOCALS: RefCell<Vec<Rc<Local>>> = const { RefCell::new(Vec::new()) };
+    /// The one of them that was used last, or null. It has no destructor, so that it is there to the end, and
+    /// looking at it takes no check.
+    static LAST: Cell<*const Local> = const { Cell::new(ptr::null()) };
+}
+
+/// This thread's local of the timer with that id, if it is the one that was used last.
+///
+/// # Safety
+/// The answer is used for the length of a call that began when the timer was there. Only its own thread drops a local: at its
+/// end, or when it makes one for another timer, and then only those of timers that are gone.
+#[inline]
+pub(super) unsafe fn last_of<'a>(timer: u64) -> Option<&'a Local> {
+    let last = LAST.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: null, or one of this thread's: one that is dropped takes itself out of `LAST`.
+    unsafe { last.as_ref() }.filter(|local| local.timer == timer)
+}
+
+/// Gives `use_it` this thread's local of a timer, which was not the one that it used last.
+#[cold]
+pub(super) fn with_another<R>(shared: &Shared, use_it: impl FnOnce(&Local) -> R) -> R {
+    // SAFETY: a reference is valid throughout.
+    let local = unsafe { find_another(shared) };
+    use_it(&local)
+}
+
+/// A local for the length of a call.
+pub(super) enum Found {
+    /// One of this thread's.
+    Kept(*const Local),
+    /// The thread is ending, and has no storage: this one is for the call alone, and goes with it.
+    Temporary(Box<Local>),
+}
+
+impl Deref for Found {
+    type Target = Local;
+
+    #[inline]
+    fn deref(&self) -> &Local {
+        match self {
+            // SAFETY: as for `last_of`.
+            Found::Kept(local) => unsafe { &**local },
+            Found::Temporary(local) => local,
+        }
+    }
+}
+
+/// Finds or makes this thread's local of a timer.
+///
+/// # Safety
+/// The timer's memory is there when this is called. It need not be when the answer is used.
+#[cold]
+pub(super) unsafe fn find_another(shared: *const Shared) -> Found {
+    // SAFETY: as the caller says; the reference ends with this call.
+    let shared = unsafe { &*shared };
+    let found = LOCALS.try_with(|locals| {
+        let local = find_or_make(&mut locals.borrow_mut(), shared);
+        // Fails only in a model whose thread is ending; then there is none to be found there later.
+        let _ = LAST.try_with(|last| last.set(local));
+        local
+    });
+    found.map_or_else(
+        |_| Found::Temporary(Box::new(Local::new(shared))),
+        Found::Kept,
+    )
+}
+
+fn find_or_make(locals: &mut Vec<Rc<Local>>, shared: &Shared) -> *const Local {
+    if let Some(local) = locals.iter().find(|local| local.timer == shared.id) {
+        return Rc::as_ptr(local);
+    }
+    // Relaxed: a hint.
+    locals.retain(|local| !local.registry.closed.load(Ordering::Relaxed));
+    let local = Rc::new(Local::new(shared));
+    let place = Rc::as_ptr(&local);
+    locals.push(local);
+    place
+}
+
+#[cfg(all(test, not(hashed_wheel_loom)))]
+mod tests;

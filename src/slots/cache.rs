@@ -1,0 +1,82 @@
+//! Free slots that a thread keeps to itself.
+//!
+//! A thread that schedules and cancels takes slots from its own cache and gives them back to it, last in first out, so
+//! that a slot is still warm when it is used again, and no atomic operation is needed. When the cache is empty it
+//! claims a group from the pool; when it is full it releases its older half.
+
+use super::{SlotPool, Slots, Vacant};
+use std::cell::Cell;
+
+/// Slots that a cache holds at most.
+const CAPACITY: usize = if cfg!(hashed_wheel_loom) { 4 } else { 128 };
+
+/// See the module's head.
+pub(crate) struct SlotCache {
+    /// The first `len` are free slots, the last one given back last.
+    numbers: [Cell<u32>; CAPACITY],
+    len: Cell<usize>,
+}
+
+impl SlotCache {
+    pub(crate) const fn new() -> SlotCache {
+        SlotCache {
+            numbers: [const { Cell::new(0) }; CAPACITY],
+            len: Cell::new(0),
+        }
+    }
+
+    /// Takes a free slot.
+    #[inline]
+    pub(crate) fn take<A>(&self, pool: &SlotPool, slots: &Slots<A>) -> Vacant {
+        if self.len.get() == 0 {
+            self.refill(pool, slots);
+        }
+        let last = self.len.get() - 1;
+        self.len.set(last);
+        // SAFETY: it was free in this thread's cache, and has just been taken out of it.
+        unsafe { Vacant::new(self.numbers[last].get()) }
+    }
+
+    #[cold]
+    fn refill<A>(&self, pool: &SlotPool, slots: &Slots<A>) {
+        let mut len = 0;
+        for number in pool.claim(slots) {
+            self.numbers[len].set(number);
+            len += 1;
+        }
+        self.len.set(len);
+    }
+
+    /// Gives back a slot that is free. It touches nothing of the timer but the pool, and that only when the cache is
+    /// full.
+    #[inline]
+    pub(crate) fn put(&self, number: u32, pool: &SlotPool) {
+        if self.len.get() == CAPACITY {
+            self.spill(pool);
+        }
+        let len = self.len.get();
+        self.numbers[len].set(number);
+        self.len.set(len + 1);
+    }
+
+    #[cold]
+    fn spill(&self, pool: &SlotPool) {
+        let (older, newer) = self.numbers.split_at(CAPACITY / 2);
+        pool.release(older.iter().map(Cell::get));
+        for (to, from) in older.iter().zip(newer) {
+            to.set(from.get());
+        }
+        self.len.set(CAPACITY / 2);
+    }
+
+    /// Gives all slots back to the pool.
+    pub(crate) fn release_all(&self, pool: &SlotPool) {
+        let len = self.len.replace(0);
+        pool.release(self.numbers[..len].iter().map(Cell::get));
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.len.get()
+    }
+}

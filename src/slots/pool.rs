@@ -1,0 +1,180 @@
+//! Which slots are free: shared by all threads of a timer, without a lock.
+//!
+//! Slots are claimed a *group* at a time, the 64 that share a page, as far as they are free, and released one by
+//! one or many at once. The pool holds numbers only, and may outlive the slots: a thread that ends gives back what it
+//! has kept for a timer that is gone.
+//!
+//! # Memory goes back page by page
+//!
+//! A group of which no slot is claimed has nothing to say: its page can be discarded, and reads as free slots that were
+//! never used. Only their epochs must not begin anew, or an old entry could pass for that of a new tenant. So the pool
+//! keeps the highest epoch of each group, and a slot that is claimed after its page was discarded begins with one that is
+//! higher.
+
+use super::{GROUP, Slots};
+use crate::memory::{FreeSet, Table};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// The bits of a group's slots in its word.
+const ALL: u64 = if GROUP == 64 {
+    u64::MAX
+} else {
+    (1 << GROUP) - 1
+};
+/// Groups that are discarded at a time: 2 MiB.
+const DISCARDED_AT_ONCE: u32 = 512;
+
+/// In the state of a group: its page has been used since it was mapped or discarded.
+const TOUCHED: u64 = 1 << 63;
+
+/// See the module's head.
+pub(crate) struct SlotPool {
+    free: FreeSet,
+    /// What is known of each group: `touched:1 | 0:31 | epoch:32`, the highest epoch that any of its slots has had.
+    groups: Table<AtomicU64, { if cfg!(hashed_wheel_loom) { 1 } else { 512 } }>,
+    /// Groups below have been claimed from.
+    used: AtomicU32,
+    /// Groups whose page is touched.
+    touched: AtomicU32,
+}
+
+impl SlotPool {
+    pub(crate) fn new() -> SlotPool {
+        SlotPool {
+            free: FreeSet::new(),
+            groups: Table::new(),
+            used: AtomicU32::new(0),
+            touched: AtomicU32::new(0),
+        }
+    }
+
+    /// Claims the free slots of a group: their numbers, the lowest last.
+    ///
+    /// # Panics
+    /// When nearly all of the 2^32 slots are in use.
+    pub(super) fn claim<A>(&self, slots: &Slots<A>) -> impl Iterator<Item = u32> {
+        let (group, bits) = loop {
+            let (group, bits) = self.free.claim_word();
+            if bits & ALL != 0 {
+                break (group, bits & ALL);
+            }
+        };
+        // SeqCst: before the slot is armed, for the scan of `stop`. The load keeps the usual case free of a
+        // locked instruction.
+        if group >= self.used.load(Ordering::SeqCst) {
+            self.used.fetch_max(group + 1, Ordering::SeqCst);
+        }
+        slots.ensure_group(group);
+        let state = self.groups.get_or_grow(group);
+        // Relaxed: it was written before the slots were released, which the claim has acquired.
+        let mut epoch = state.load(Ordering::Relaxed);
+        if epoch & TOUCHED == 0 && state.fetch_or(TOUCHED, Ordering::Relaxed) & TOUCHED == 0 {
+            self.touched.fetch_add(1, Ordering::Relaxed);
+        }
+        epoch &= !TOUCHED;
+        let numbers = Bits(bits).map(move |bit| group * GROUP + bit);
+        if epoch > 0 {
+            for number in numbers.clone() {
+                slots.get(number).raise_epoch(epoch as u32);
+            }
+        }
+        numbers
+    }
+
+    /// Notes that a slot has begun another epoch.
+    #[cold]
+    pub(crate) fn note_epoch(&self, number: u32, epoch: u32) {
+        let state = self.groups.get_or_grow(number / GROUP);
+        // TOUCHED is the highest bit, and set while a slot is in use. Relaxed: published by the slot's release.
+        state.fetch_max(TOUCHED | u64::from(epoch), Ordering::Relaxed);
+    }
+
+    /// Releases slots.
+    pub(super) fn release(&self, numbers: impl Iterator<Item = u32>) {
+        let mut numbers = numbers.peekable();
+        while let Some(number) = numbers.next() {
+            let group = number / GROUP;
+            let mut bits = 1 << (number % GROUP);
+            // Those that follow and share the word cost nothing more.
+            while let Some(next) = numbers.next_if(|next| next / GROUP == group) {
+                bits |= 1 << (next % GROUP);
+            }
+            self.free.release(group, bits);
+        }
+    }
+
+    /// Groups below have been claimed from. SeqCst: what this misses was claimed after it.
+    pub(crate) fn used_groups(&self) -> u32 {
+        self.used.load(Ordering::SeqCst)
+    }
+
+    /// The slots of a group that may be in use, with their numbers.
+    pub(crate) fn claimed<'a, A>(
+        &self,
+        group: u32,
+        slots: &'a Slots<A>,
+    ) -> impl Iterator<Item = (u32, &'a super::Slot<A>)> {
+        let bits = self.free.claimed(group) & ALL;
+        slots
+            .group(group)
+            .filter(move |(number, _)| bits >> (number % GROUP) & 1 == 1)
+    }
+
+    /// Slots whose memory is held.
+    pub(crate) fn held(&self) -> usize {
+        self.touched.load(Ordering::Relaxed) as usize * GROUP as usize
+    }
+
+    /// Gives memory back to the system, going on at group `at`: where to go on, or `None` at the end. For one thread at a
+    /// time.
+    pub(crate) fn discard_free<A>(&self, slots: &Slots<A>, at: u32) -> Option<u32> {
+        let used = self.used.load(Ordering::Relaxed);
+        let touched = |group: u32| {
+            let state = self.groups.get(group);
+            state.is_some_and(|state| state.load(Ordering::Relaxed) & TOUCHED != 0)
+        };
+        let claim = |group: u32| touched(group) && self.free.claim_all(group, ALL);
+        let first =
+            (at..used.min(at.saturating_add(DISCARDED_AT_ONCE))).find(|group| claim(*group));
+        let Some(first) = first else {
+            let next = at.saturating_add(DISCARDED_AT_ONCE);
+            return (next < used).then_some(next);
+        };
+        // One block only: those of the table begin at `FIRST` × (2^k − 1) slots.
+        let block = |group: u32| (group + super::FIRST / GROUP).ilog2();
+        let end = (first + 1..used.min(first + DISCARDED_AT_ONCE))
+            .find(|group| block(*group) != block(first) || !claim(*group))
+            .unwrap_or(used.min(first + DISCARDED_AT_ONCE));
+        // SAFETY: all slots of these groups have just been claimed, and so are free.
+        if unsafe { slots.discard(first..end) } {
+            for group in first..end {
+                let state = self.groups.get_or_grow(group);
+                let epoch = state.load(Ordering::Relaxed) & !TOUCHED;
+                state.store(epoch + 1, Ordering::Relaxed);
+            }
+            self.touched.fetch_sub(end - first, Ordering::Relaxed);
+        }
+        for group in first..end {
+            self.free.release(group, ALL);
+        }
+        (end < used).then_some(end)
+    }
+}
+
+/// The bits that are set, the highest first.
+#[derive(Clone)]
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        let bit = self.0.checked_ilog2()?;
+        self.0 &= !(1 << bit);
+        Some(bit)
+    }
+}
+
+#[cfg(all(test, not(hashed_wheel_loom)))]
+mod tests;
