@@ -1,4 +1,4 @@
-//! Catches panics of user code: the only `catch_unwind` of the crate.
+//! Catches panics of user code: the only place with `catch_unwind`.
 
 use std::any::Any;
 use std::mem;
@@ -27,6 +27,17 @@ pub(crate) fn catch_panic(what: &str, code: impl FnOnce()) -> bool {
         }
     }
     true
+}
+
+/// Runs `code` and keeps the payload of its panic in `first`, unless there is one already.
+pub(crate) fn keep_panic(first: &mut Option<Box<dyn Any + Send>>, code: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
+        match first {
+            None => *first = Some(payload),
+            // Leaked: its drop might panic again.
+            Some(_) => mem::forget(payload),
+        }
+    }
 }
 
 /// Logs, and catches a panic of the logger.

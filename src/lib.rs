@@ -128,7 +128,7 @@ pub use api::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
 pub use api::{Interval, Sleep, WithTimeout};
 pub use error::{ConfigError, RejectReason, Rejected, StartError, StopError, TimeoutError};
 pub use metrics::{Lateness, Stats};
-pub use shared::{Job, Task, Timeout, TimerHandle, TimerState};
+pub use shared::{Job, Pending, Task, Timeout, TimerHandle, TimerState};
 
 pub use time::{ManualClock, Period};
 

@@ -3,7 +3,7 @@
 use super::future::{Interval, Sleep, WithTimeout};
 use crate::error::{Rejected, StartError, StopError};
 use crate::metrics::Stats;
-use crate::shared::{Timeout, TimerHandle, TimerState, When};
+use crate::shared::{Pending, Timeout, TimerHandle, TimerState, When};
 use crate::slots::StoredTask;
 use crate::time::Period;
 use std::fmt;
@@ -171,6 +171,54 @@ impl TimerHandle {
     /// ```
     pub fn state(&self) -> TimerState {
         self.shared().state()
+    }
+
+    /// Cancels every timeout that is pending when it is called, as [`cancel`](Timeout::cancel) on each would, and
+    /// returns how many. The timer goes on.
+    ///
+    /// Futures are not touched: they are cancelled by dropping them. Timeouts that other threads schedule meanwhile may
+    /// or may not be among those cancelled. It takes time in proportion to the number of slots in use, and nobody waits
+    /// for it.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// for _ in 0..3 {
+    ///     timer.new_timeout(|_| println!("never"), Duration::from_secs(60))?;
+    /// }
+    /// assert_eq!(timer.cancel_all(), 3);
+    /// assert_eq!(timer.pending_timeouts(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If dropping what a task has captured panics: with the first such panic, when all are cancelled.
+    pub fn cancel_all(&self) -> usize {
+        self.shared().cancel_all()
+    }
+
+    /// Shows every pending timeout once, those of futures among them, in no order.
+    ///
+    /// What is scheduled, fires or is cancelled meanwhile may or may not be shown. No lock is held while `show` runs, so
+    /// it may call the timer, and no call of another thread waits for it. A million take some tens of milliseconds.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// timer.new_timeout(|_| {}, Duration::from_secs(60))?;
+    /// timer.new_timeout(|_| {}, Duration::from_secs(3600))?;
+    ///
+    /// let mut within_five_minutes = 0;
+    /// timer.for_each_pending(|timeout| {
+    ///     within_five_minutes += u32::from(timeout.remaining <= Duration::from_secs(300));
+    /// });
+    /// assert_eq!(within_five_minutes, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn for_each_pending(&self, show: impl FnMut(Pending)) {
+        self.shared().for_each_pending(show);
     }
 
     /// The number of timeouts that have neither fired nor been cancelled.

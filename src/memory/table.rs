@@ -22,6 +22,11 @@ pub(crate) unsafe trait Zeroed: Sync {
     fn zero() -> Self;
 }
 
+/// Values that are made of atomic integers alone.
+pub(crate) trait Atomic: Zeroed {}
+impl Atomic for AtomicU64 {}
+impl<T: Atomic, const N: usize> Atomic for [T; N] {}
+
 // SAFETY: an atomic integer is valid whatever its bytes, and needs no drop.
 unsafe impl Zeroed for AtomicU64 {
     #[cfg(hashed_wheel_loom)]
@@ -104,6 +109,16 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
     /// All values with an index in `range` whose block exists, with their index.
     pub(crate) fn iter(&self, range: Range<u32>) -> impl Iterator<Item = (u32, &T)> {
         range.filter_map(|index| Some((index, self.get(index)?)))
+    }
+
+    /// [`Table::discard`] for values that are atomic throughout: no value is torn or invalid, whoever looks.
+    pub(crate) fn discard_claimed(&self, range: Range<u32>) -> bool
+    where
+        T: Atomic,
+    {
+        // SAFETY: whoever writes or reads meanwhile uses atomic accesses, for which the discard is one more writer, of
+        // zeroes. What that means for the protocol is the caller's business.
+        unsafe { self.discard(range) }
     }
 
     /// Gives the memory of `range`, whole pages, back to the system: its values are zero from now on. Returns

@@ -58,10 +58,15 @@ impl Chunk<'_> {
     }
 }
 
-/// The chunks of one timer.
+/// The chunks of one timer. They are claimed one by one; their memory goes back to the system 64 at a time, which are
+/// eight pages.
 pub(super) struct Chunks {
     table: Table<Cells, FIRST>,
     free: FreeSet,
+    /// A bit for each word of `free`: its chunks have been used since they were mapped or discarded.
+    touched: Table<AtomicU64, { if cfg!(hashed_wheel_loom) { 1 } else { 512 } }>,
+    /// How many of these bits are set.
+    touched_count: AtomicU32,
     /// Words of `free` below have been claimed from.
     used_words: AtomicU32,
 }
@@ -74,6 +79,8 @@ impl Chunks {
         Chunks {
             table: Table::new(),
             free,
+            touched: Table::new(),
+            touched_count: AtomicU32::new(0),
             used_words: AtomicU32::new(0),
         }
     }
@@ -87,10 +94,16 @@ impl Chunks {
     /// A chunk for the caller alone, of the free ones near `near` if there are any.
     pub(super) fn claim(&self, near: ChunkId) -> (ChunkId, Chunk<'_>) {
         let id = self.free.claim_one(near.0 / 64);
-        let words = id / 64 + 1;
-        // The load keeps the usual case free of a locked instruction. Relaxed: a hint for `discard_free`.
-        if words > self.used_words.load(Ordering::Relaxed) {
-            self.used_words.fetch_max(words, Ordering::Relaxed);
+        let word = id / 64;
+        let (touched, bit) = (self.touched.get_or_grow(word / 64), 1 << (word % 64));
+        // The loads keep the usual case free of locked instructions. Relaxed: figures, and hints for `discard_free`.
+        if touched.load(Ordering::Relaxed) & bit == 0
+            && touched.fetch_or(bit, Ordering::Relaxed) & bit == 0
+        {
+            self.touched_count.fetch_add(1, Ordering::Relaxed);
+        }
+        if word >= self.used_words.load(Ordering::Relaxed) {
+            self.used_words.fetch_max(word + 1, Ordering::Relaxed);
         }
         (ChunkId(id), Chunk(self.table.get_or_grow(id)))
     }
@@ -100,8 +113,24 @@ impl Chunks {
         self.free.release_one(id.0);
     }
 
+    /// Gives the memory of free chunks back to the system. For one thread at a time.
+    pub(super) fn discard_free(&self) {
+        for word in 0..self.used_words.load(Ordering::Relaxed) {
+            let (touched, bit) = (self.touched.get_or_grow(word / 64), 1 << (word % 64));
+            // Word 0 has the number that is none.
+            if touched.load(Ordering::Relaxed) & bit == 0 || !self.free.claim_all(word, u64::MAX) {
+                continue;
+            }
+            if self.table.discard_claimed(word * 64..(word + 1) * 64) {
+                touched.fetch_and(!bit, Ordering::Relaxed);
+                self.touched_count.fetch_sub(1, Ordering::Relaxed);
+            }
+            self.free.release(word, u64::MAX);
+        }
+    }
+
     /// Bytes of the chunks in use or kept for later.
     pub(super) fn bytes(&self) -> usize {
-        self.used_words.load(Ordering::Relaxed) as usize * 64 * size_of::<Cells>()
+        self.touched_count.load(Ordering::Relaxed) as usize * 64 * size_of::<Cells>()
     }
 }

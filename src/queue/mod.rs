@@ -124,6 +124,11 @@ impl PendingQueue {
         fence(Ordering::SeqCst);
     }
 
+    /// Gives the memory of free chunks back to the system. For the timer thread.
+    pub(crate) fn discard_free(&self) {
+        self.chunks.discard_free();
+    }
+
     /// Bytes held, used or kept for later.
     pub(crate) fn bytes(&self) -> usize {
         self.chunks.bytes() + self.shards.used() as usize * size_of::<Shard>()

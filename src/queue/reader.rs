@@ -310,6 +310,9 @@ impl Inlet {
                 return Refill::Taken;
             }
             if head == end || end.is_before(head) {
+                // What the owner has trimmed counts as taken, or serial numbers might wrap in between. Batches from
+                // before the head have been popped above, or are void.
+                self.taken = head;
                 return Refill::Empty;
             }
             let Some((from, chunk)) = shard.resolve(head, chunks) else {

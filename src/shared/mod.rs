@@ -6,6 +6,8 @@ mod driver;
 #[forbid(unsafe_code)]
 mod handle;
 #[forbid(unsafe_code)]
+mod inspect;
+#[forbid(unsafe_code)]
 mod instances;
 #[forbid(unsafe_code)]
 mod lifecycle;
@@ -27,6 +29,7 @@ mod timeout;
 
 pub(crate) use driver::Driver;
 pub use handle::TimerHandle;
+pub use inspect::Pending;
 pub use lifecycle::TimerState;
 #[cfg(all(test, hashed_wheel_loom))]
 pub(crate) use lifecycle::{Lifecycle, StartDecision, StopDecision};
@@ -288,6 +291,17 @@ impl Shared {
         self.scale
             .time_of(boundary)?
             .checked_add(self.lifecycle.started_at())
+    }
+
+    /// Slots whose memory is held, in use or not.
+    pub(crate) fn held_slots(&self) -> usize {
+        self.registry.pool.held()
+    }
+
+    /// Gives memory of free slots back to the system, a step from group `at` on. Returns where to go on, `None` at the
+    /// end. For the timer thread.
+    pub(crate) fn discard_free_slots(&self, at: u32) -> Option<u32> {
+        self.registry.pool.discard_free(&self.slots, at)
     }
 
     pub(crate) fn pending(&self) -> u64 {

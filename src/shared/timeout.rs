@@ -3,7 +3,6 @@
 use super::{Shared, Task, TimerHandle, When};
 use crate::catch_panic::catch_panic;
 use crate::slots::{Handle, Kind, Phase, ReleaseResult, Reset, Slot, StoredTask};
-use crate::time::Tick;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -51,7 +50,7 @@ impl Timeout {
         }
     }
 
-    /// The handle for bit R of a slot that has just been stopped.
+    /// The handle for bit R of a slot that has just been stopped, or ended by `cancel_all`.
     pub(crate) fn of_returned(shared: &Arc<Shared>, slot: u32) -> Timeout {
         Timeout {
             shared: as_ptr(shared),
@@ -213,12 +212,7 @@ impl Timeout {
             Phase::Stopped => shared.lifecycle.stopped_at(),
             _ => return Duration::ZERO,
         };
-        if status.due == Tick::NEVER {
-            return Duration::MAX;
-        }
-        let deadline = shared.deadline_of(self.slot(), status.due);
-        let elapsed = now.saturating_sub(shared.lifecycle.started_at());
-        Duration::from_nanos(deadline.saturating_sub(elapsed))
+        shared.remaining_of(self.slot(), status.due, now)
     }
 
     /// A handle on its timer.

@@ -24,6 +24,7 @@
 //! | 10 | clear U or R | the drop of that handle | `fetch_and AcqRel`; if that leaves an ended slot without handles: 11. Shortcut: if a `load Acquire` shows an ended slot without the other handle, no other thread is left: 11 without a locked instruction | 7, 8 |
 //! | 11 | → Free, seq kept | the last one | `store Release`, the last access to the timer's memory | the Acquire of the scan that decides whether that memory can be freed |
 //! | 12 | Armed → Running, then by 8 Armed again, seq + 1, with another task | the future that holds U | CAS Acquire; 8 | 1, 8; 4, 5, 6 |
+//! | 13 | Armed → Cancelled, R; Running P → CancelRequested, R | `cancel_all`, for what is no future's | CAS `AcqRel`, then the task is moved out, then 10 | 1, 8; 10 |
 //!
 //! The worker or a compacting producer checks an entry with [`Slot::is_dead`] or [`Slot::claim`]. Both rely on this
 //! invariant: every Armed word (unless it is due never) has exactly one live entry, at a tick not after its due tick,
@@ -52,6 +53,8 @@ pub(crate) struct Slot<A: 'static> {
     deadline: AtomicU64,
     /// Counts the wraps of `seq` at arming.
     epoch: AtomicU32,
+    /// 1 if the tenant belongs to a future. Written at arming.
+    future: AtomicU32,
     /// Valid in the states Armed and Stopped; in Running and `CancelRequested` the runner owns the task.
     task: UnsafeCell<MaybeUninit<StoredTask<A>>>,
 }
@@ -158,6 +161,7 @@ impl<A> Slot<A> {
             word: AtomicU64::new(free.0),
             deadline: AtomicU64::new(0),
             epoch: AtomicU32::new(0),
+            future: AtomicU32::new(0),
             task: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
@@ -176,6 +180,17 @@ impl<A> Slot<A> {
     #[inline]
     pub(crate) fn status(&self) -> Status {
         self.word().status()
+    }
+
+    /// The status of a timeout that is pending; a periodic one is while it runs, too.
+    pub(crate) fn pending_status(&self) -> Option<Status> {
+        let word = self.word();
+        let pending = match word.state() {
+            State::Armed => true,
+            State::Running => word.is_periodic(),
+            _ => false,
+        };
+        pending.then(|| word.status())
     }
 
     /// Prefetches the slot.
@@ -227,6 +242,8 @@ impl<A> Slot<A> {
             self.epoch.store(epoch, Ordering::Relaxed);
         }
         self.deadline.store(deadline, Ordering::Relaxed);
+        let future = u32::from(task.kind() == Kind::Future);
+        self.future.store(future, Ordering::Relaxed);
         // SAFETY: `vacant` is the right to write the task.
         self.task.with_mut(|cell| unsafe { (*cell).write(task) });
         self.word
@@ -290,6 +307,35 @@ impl<A> Slot<A> {
                     return true;
                 }
                 Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Transition 13: as 4, for a caller without a handle, which gets that of bit R. Leaves futures alone. `Some` if
+    /// this call ended the timeout, with the task unless it is running.
+    pub(crate) fn cancel_unowned(&self) -> Option<Option<StoredTask<A>>> {
+        let mut word = self.word();
+        loop {
+            let to = match word.state() {
+                State::Armed => State::Cancelled,
+                State::Running if word.is_periodic() => State::CancelRequested,
+                _ => return None,
+            };
+            // Relaxed: written before the word, which was acquired. If the slot has had another tenant since, the
+            // exchange fails.
+            if self.future.load(Ordering::Relaxed) != 0 {
+                return None;
+            }
+            let new = word.with_state(to).with_handle(Word::RETURNED);
+            match self
+                .word
+                .compare_exchange(word.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+            {
+                // SAFETY: this call won Armed → Cancelled, and with it the task.
+                Ok(_) => {
+                    return Some((to == State::Cancelled).then(|| unsafe { self.take_task() }));
+                }
+                Err(now) => word = Word(now),
             }
         }
     }

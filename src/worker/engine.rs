@@ -32,6 +32,10 @@ const SWEEP_STEP: usize = 4096;
 const MOVE_NANOS: u64 = 100;
 /// The distance at which slots are prefetched when firing.
 const LOOKAHEAD: usize = 8;
+/// Slots that are kept however few are in use: a quarter of a megabyte.
+const KEPT_SLOTS: usize = 4096;
+/// How long few slots must have been in use before memory goes back.
+const QUIET_NANOS: u64 = 1_000_000_000;
 /// The capacity that the buffer of due entries keeps.
 const KEPT_DUE: usize = 1 << 16;
 
@@ -71,6 +75,15 @@ impl Round {
     }
 }
 
+/// When the memory of slots that a burst has used goes back to the system.
+#[derive(Default)]
+struct MemoryBack {
+    /// When the slots in use were last seen not to be few, on the timer's clock.
+    busy_at: u64,
+    /// Where a pass over the slots stands.
+    at: Option<u32>,
+}
+
 /// The timer thread's own state.
 pub(crate) struct Engine<W> {
     wheel: W,
@@ -87,6 +100,7 @@ pub(crate) struct Engine<W> {
     /// `transferred` at the last step of a sweep.
     swept_at: u64,
     round: Round,
+    memory_back: MemoryBack,
     /// The number of entries in the wheel when its bytes were last counted.
     weighed: Cell<usize>,
 }
@@ -104,6 +118,7 @@ impl<W: Wheel> Engine<W> {
             swept: 0,
             swept_at: 0,
             round: Round::default(),
+            memory_back: MemoryBack::default(),
             // Not counted yet: even an empty wheel has a table.
             weighed: Cell::new(usize::MAX),
         }
@@ -298,6 +313,30 @@ impl<W: Wheel> Engine<W> {
         self.swept += removed as u64;
         self.round.step(looked, removed, self.transferred);
         self.publish_counters(shared);
+        true
+    }
+
+    /// Begins to give memory back if the slots in use have stayed below a quarter of those held for a second, as far as
+    /// this thread has seen.
+    pub(super) fn check_memory(&mut self, shared: &Shared) {
+        let (held, now) = (shared.held_slots(), shared.now());
+        if held <= KEPT_SLOTS || shared.pending() as usize >= held / 4 {
+            self.memory_back.busy_at = now;
+        } else if now.saturating_sub(self.memory_back.busy_at) >= QUIET_NANOS {
+            self.memory_back.busy_at = now;
+            self.memory_back.at.get_or_insert(0);
+        }
+    }
+
+    /// Gives a few megabytes back, if that is under way. Returns `true` if it was.
+    pub(super) fn give_memory_back(&mut self, shared: &Shared) -> bool {
+        let Some(at) = self.memory_back.at else {
+            return false;
+        };
+        self.memory_back.at = shared.discard_free_slots(at);
+        if self.memory_back.at.is_none() {
+            shared.queue().discard_free();
+        }
         true
     }
 

@@ -45,8 +45,9 @@ impl<W: Wheel> Driver for Engine<W> {
             } else {
                 self.transfer(shared);
                 // One step at a time: the clock goes on.
-                if !self.sweep(shared) {
+                if !self.sweep(shared) && !self.give_memory_back(shared) {
                     sleep(shared, self);
+                    self.check_memory(shared);
                 }
             }
         }
@@ -70,6 +71,8 @@ impl<W: Wheel> Driver for Engine<W> {
     fn catch_up(&mut self, shared: &Shared) {
         self.skip_idle_ticks(shared, shared.passed());
         while self.sweep(shared) {}
+        self.check_memory(shared);
+        while self.give_memory_back(shared) {}
     }
 
     fn publish_counters(&self, shared: &Shared) {

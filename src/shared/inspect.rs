@@ -1,0 +1,95 @@
+//! What is done with all pending timeouts at once, by going through the slots in use.
+//!
+//! No lock is held and nobody waits: a slot is looked at by one load of its word. Slots that are taken into use
+//! meanwhile may or may not be met.
+
+use super::{Shared, Timeout};
+use crate::catch_panic::keep_panic;
+use crate::slots::Slot;
+use crate::time::Tick;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One pending timeout, as [`for_each_pending`](crate::TimerHandle::for_each_pending) shows it.
+///
+/// ```
+/// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+/// # use std::time::Duration;
+/// let timer = HashedWheelTimer::builder().clock(&ManualClock::new()).build()?; // a tick of 100 ms
+/// timer.new_timeout(|_| {}, Duration::from_millis(250))?;
+/// timer.for_each_pending(|pending| {
+///     assert_eq!(pending.remaining, Duration::from_millis(250));
+///     assert_eq!(pending.due_tick, 3);
+///     assert!(!pending.periodic);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Pending {
+    /// The time to its deadline, as [`Timeout::remaining`] tells it.
+    pub remaining: Duration,
+    /// Whether it is periodic.
+    pub periodic: bool,
+    /// The tick that it fires at; the tick lies `due_tick` times the tick duration after the start of the timer.
+    /// `2^45 - 1` for one that never fires.
+    pub due_tick: u64,
+}
+
+impl Shared {
+    /// The numbers of the slots that may be in use.
+    fn slots_in_use(&self) -> impl Iterator<Item = u32> {
+        let pool = &self.registry.pool;
+        (0..pool.used_groups())
+            .flat_map(|group| pool.claimed(group, &self.slots))
+            .map(|(number, _)| number)
+    }
+
+    pub(crate) fn for_each_pending(&self, mut show: impl FnMut(Pending)) {
+        if !self.lifecycle.is_started() {
+            return;
+        }
+        let now = self.clock.now();
+        for number in self.slots_in_use() {
+            let slot = self.slot(number);
+            if let Some(status) = slot.pending_status() {
+                show(Pending {
+                    remaining: self.remaining_of(slot, status.due, now),
+                    periodic: status.periodic,
+                    due_tick: status.due.0,
+                });
+            }
+        }
+    }
+
+    /// The time from `now` to the deadline of a slot whose word says `due`.
+    pub(super) fn remaining_of(&self, slot: &Slot<Timeout>, due: Tick, now: u64) -> Duration {
+        if due == Tick::NEVER {
+            return Duration::MAX;
+        }
+        let deadline = self.deadline_of(slot, due);
+        let elapsed = now.saturating_sub(self.lifecycle.started_at());
+        Duration::from_nanos(deadline.saturating_sub(elapsed))
+    }
+
+    pub(crate) fn cancel_all(self: &Arc<Self>) -> usize {
+        let (mut cancelled, mut panic) = (0, None);
+        for number in self.slots_in_use() {
+            let Some(task) = self.slot(number).cancel_unowned() else {
+                continue;
+            };
+            self.count(|counters| counters.cancelled.add(1));
+            self.release_pending();
+            cancelled += 1;
+            let handle = Timeout::of_returned(self, number);
+            // The drop of a task is user code.
+            keep_panic(&mut panic, || drop(task));
+            drop(handle);
+        }
+        if let Some(payload) = panic {
+            resume_unwind(payload);
+        }
+        cancelled
+    }
+}
