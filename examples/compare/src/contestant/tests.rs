@@ -1,5 +1,9 @@
-//! The contract that all contestants keep: each fires exactly what a naive model says, at the boundary it
-//! says. Whoever fires something else has no place in a comparison.
+//! The contract that all contestants keep: each fires exactly what a naive model says, once, at the boundary
+//! it says. Whoever fires something else has no place in a comparison.
+//!
+//! `kernel` is late by design. The model gives each of its timeouts a window instead of a boundary: never
+//! before it is due, and never later than the granularity of the level it was filed on. All others have a
+//! window of one boundary.
 
 use super::{Contestant, Sizes, TICK, Timer};
 use crate::random::Random;
@@ -13,12 +17,27 @@ type Fired = Arc<Mutex<Vec<(u64, usize)>>>;
 
 /// A timer, and a list of what has to fire at which boundary.
 struct Pair {
+    contestant: Contestant,
     clock: ManualClock,
     timer: Timer,
     fired: Fired,
-    /// By number; `None` once it is cancelled.
-    model: BTreeMap<usize, u64>,
+    /// By number; without those that were cancelled.
+    model: BTreeMap<usize, Window>,
     timeouts: Vec<Timeout>,
+}
+
+/// The boundaries at which a timeout may fire.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    due: u64,
+    /// So many ticks later at most. 0 for all contestants but `kernel`.
+    late: u64,
+}
+
+impl Window {
+    fn contains(self, boundary: u64) -> bool {
+        (self.due..=self.due + self.late).contains(&boundary)
+    }
 }
 
 impl Pair {
@@ -28,6 +47,7 @@ impl Pair {
         let timer = Timer::manual(contestant, sizes, &clock);
         timer.handle.start().unwrap();
         Pair {
+            contestant,
             clock,
             timer,
             fired: Fired::default(),
@@ -36,11 +56,19 @@ impl Pair {
         }
     }
 
-    /// The first boundary at or after the deadline that has not been processed.
-    fn boundary(&self, delay: Duration) -> u64 {
+    fn now(&self) -> u64 {
+        (self.clock.now().as_nanos() / TICK.as_nanos()) as u64
+    }
+
+    /// From the first boundary at or after the deadline that has not been processed.
+    fn window(&self, delay: Duration) -> Window {
         let (now, tick) = (self.clock.now().as_nanos(), TICK.as_nanos());
         let deadline = now + delay.as_nanos();
-        deadline.div_ceil(tick).max(now / tick + 1) as u64
+        let due = deadline.div_ceil(tick).max(now / tick + 1) as u64;
+        Window {
+            due,
+            late: self.contestant.lateness(due - self.now()),
+        }
     }
 
     fn schedule(&mut self, delay: Duration) {
@@ -52,7 +80,7 @@ impl Pair {
         };
         let timeout = self.timer.handle.new_timeout(task, delay).unwrap();
         self.timeouts.push(timeout);
-        self.model.insert(number, self.boundary(delay));
+        self.model.insert(number, self.window(delay));
     }
 
     fn cancel(&mut self, number: usize) {
@@ -62,29 +90,34 @@ impl Pair {
     }
 
     fn reset(&mut self, number: usize, delay: Duration) {
-        let expected = self.model.contains_key(&number);
-        assert_eq!(self.timeouts[number].reset(delay), expected);
-        if expected {
-            self.model.insert(number, self.boundary(delay));
+        let before = self.model.get(&number).copied();
+        assert_eq!(self.timeouts[number].reset(delay), before.is_some());
+        if let Some(before) = before {
+            // A reset to later leaves the entry where it is, on the level of the longest delay so far.
+            let mut window = self.window(delay);
+            window.late = window.late.max(before.late);
+            self.model.insert(number, window);
         }
     }
 
-    /// Moves on, and holds what has fired against the model.
+    /// Moves on, and holds what has fired against the model: each once, none early, none too late and
+    /// none forgotten.
     fn advance(&mut self, by: Duration) {
         self.clock.advance(by);
-        let now = (self.clock.now().as_nanos() / TICK.as_nanos()) as u64;
-        let mut fired = std::mem::take(&mut *self.fired.lock().unwrap());
+        let now = self.now();
+        let fired = std::mem::take(&mut *self.fired.lock().unwrap());
         assert!(fired.is_sorted_by_key(|&(boundary, _)| boundary));
-        fired.sort_unstable();
-        let mut expected: Vec<(u64, usize)> = self
-            .model
-            .iter()
-            .filter(|(_, boundary)| **boundary <= now)
-            .map(|(&number, &boundary)| (boundary, number))
-            .collect();
-        expected.sort_unstable();
-        assert_eq!(fired, expected);
-        self.model.retain(|_, boundary| *boundary > now);
+        for (boundary, number) in fired {
+            let window = self.model.remove(&number);
+            let window = window.unwrap_or_else(|| panic!("{number} fired twice or was cancelled"));
+            assert!(window.contains(boundary), "at {boundary}: {window:?}");
+        }
+        for (number, window) in &self.model {
+            assert!(
+                window.due + window.late > now,
+                "{number} forgotten: {window:?}"
+            );
+        }
         assert_eq!(self.timer.handle.pending_timeouts(), self.model.len());
     }
 }
@@ -182,7 +215,7 @@ macro_rules! contract {
     )*};
 }
 
-contract!(hashed: Hashed, hierarchical: Hierarchical, classic: Classic, heap: Heap, btree: Btree);
+contract!(hashed: Hashed, hierarchical: Hierarchical, kernel: Kernel, classic: Classic, heap: Heap, btree: Btree);
 
 /// What makes `classic` the baseline: it comes by at every tick, and passes each entry over once a round.
 #[test]
@@ -194,4 +227,89 @@ fn the_classic_wheel_wakes_at_every_tick_and_counts_rounds_down() {
     // Bucket 6, passed over at 6, 14 and 22, and fired at 30.
     assert_eq!((stats.wakeups, stats.bucket_visits), (100, 100));
     assert_eq!((stats.passed_over, stats.expired), (3, 1));
+}
+
+/// The boundaries at which single timeouts fire on the kernel's wheel.
+fn fired_at(delays: &[u64], from: u64, advance: u64) -> Vec<u64> {
+    let mut pair = Pair::new(Contestant::Kernel, 8, 20);
+    pair.clock.advance(TICK * from as u32);
+    for &delay in delays {
+        pair.schedule(Duration::from_nanos(delay * TICK.as_nanos() as u64));
+    }
+    pair.clock
+        .advance(Duration::from_nanos(advance * TICK.as_nanos() as u64));
+    let mut fired: Vec<_> = pair
+        .fired
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|&(at, who)| (who, at))
+        .collect();
+    fired.sort_unstable();
+    fired.into_iter().map(|(_, boundary)| boundary).collect()
+}
+
+/// Worked by hand: the first multiple of the level's granularity at or after the deadline.
+#[test]
+fn the_kernels_wheel_rounds_up_to_the_granularity_of_the_level() {
+    let delays = [1, 62, 63, 64, 65, 503, 504, 513, 4031, 4032];
+    let expected = [1, 62, 64, 64, 72, 504, 512, 576, 4032, 4096];
+    assert_eq!(fired_at(&delays, 0, 5_000), expected);
+    // The same delays from tick 5 on: what counts is the deadline.
+    let expected = [6, 67, 72, 72, 72, 512, 512, 576, 4096, 4096];
+    assert_eq!(fired_at(&delays, 5, 5_000), expected);
+}
+
+/// On every level, from times next to the edges of its buckets, with delays next to the edges of its reach.
+#[test]
+fn the_kernels_wheel_keeps_to_its_windows_at_every_edge() {
+    for level in 0..6 {
+        let reach = 63_u64 << (3 * level);
+        for from in [0, 1, 7, 8, 9, reach - 1, reach, reach + 1] {
+            let delays: Vec<u64> = (reach.saturating_sub(9)..reach + 9)
+                .filter(|&it| it > 0)
+                .collect();
+            let fired = fired_at(&delays, from, 2 * reach + 8 * 63);
+            assert_eq!(fired.len(), delays.len());
+            for (delay, at) in delays.into_iter().zip(fired) {
+                let due = from + delay;
+                let late = Contestant::Kernel.lateness(delay);
+                assert!(
+                    (due..=due + late).contains(&at),
+                    "{delay} from {from} at {at}"
+                );
+                assert!(
+                    late * 63 < delay * 8,
+                    "more than 8/63 late: {late} of {delay}"
+                );
+            }
+        }
+    }
+}
+
+/// It does nothing for a timeout on its way, and wakes once for each bucket.
+#[test]
+fn the_kernels_wheel_moves_nothing() {
+    let mut pair = Pair::new(Contestant::Kernel, 8, 20);
+    for delay in 600..640 {
+        pair.schedule(TICK * delay);
+    }
+    pair.advance(TICK * 1000);
+    let stats = pair.timer.handle.stats();
+    // One boundary to take them over, and one for the bucket of 577 to 640.
+    assert_eq!(
+        (stats.wakeups, stats.bucket_visits, stats.expired),
+        (2, 1, 40)
+    );
+    assert_eq!((stats.passed_over, stats.cascaded), (0, 0));
+}
+
+/// What lies beyond the last level is filed again when its bucket comes, and is not early.
+#[test]
+fn the_kernels_wheel_waits_for_what_is_beyond_its_reach() {
+    let reach = 63_u64 << 24;
+    let far = 3 * reach + 12_345;
+    let fired = fired_at(&[far], 0, far + (1 << 24));
+    assert_eq!(fired.len(), 1);
+    assert!((far..far + (1 << 24)).contains(&fired[0]), "{fired:?}");
 }

@@ -52,9 +52,8 @@ pub(crate) fn run(load: &Burst, contestant: Contestant) -> Figures {
             let scheduled = timer.handle.new_timeout(task, delay);
             drop(scheduled.expect("a running timer takes a timeout"));
         }
-        clock.advance(Duration::from_nanos(
-            (load.span + 1) * TICK.as_nanos() as u64,
-        ));
+        let ticks = load.span + 1 + contestant.lateness(load.span + 1);
+        clock.advance(Duration::from_nanos(ticks * TICK.as_nanos() as u64));
         assert_eq!(timer.handle.pending_timeouts(), 0);
     };
     round();

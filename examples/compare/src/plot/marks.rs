@@ -19,6 +19,10 @@ pub(super) fn draw(
         Contestant::Hierarchical => {
             canvas.draw(&Rectangle::new([(x - 4, y - 4), (x + 4, y + 4)], filled))
         }
+        Contestant::Kernel => canvas.draw(&Polygon::new(
+            [(x - 5, y - 4), (x + 5, y - 4), (x, y + 5)],
+            filled,
+        )),
         Contestant::Classic => {
             canvas.draw(&Cross::new((x, y), 4, colour(contestant).stroke_width(2)))
         }

@@ -27,6 +27,7 @@ pub(crate) fn colour(contestant: Contestant) -> RGBColor {
     match contestant {
         Contestant::Hashed => RGBColor(0x2b, 0x7d, 0xd8),
         Contestant::Hierarchical => RGBColor(0xe0, 0x6c, 0x0a),
+        Contestant::Kernel => RGBColor(0xd6, 0x38, 0x5e),
         Contestant::Classic => RGBColor(0x80, 0x80, 0x80),
         Contestant::Heap => RGBColor(0x23, 0x98, 0x4a),
         Contestant::Btree => RGBColor(0xb6, 0x4a, 0xc2),
