@@ -1,4 +1,4 @@
-//! Which wheel for my load? Five designs under one front: counted, measured, swept and shown.
+//! Which wheel for my load? Six designs under one front: counted, measured, swept and shown.
 //!
 //! ```text
 //! cargo run --release --example compare              below thirty minutes on two cores

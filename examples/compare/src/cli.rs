@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub(crate) const USAGE: &str = "\
 usage: cargo run --release --example compare -- [OPTIONS]
 
-Which wheel for my load? Five designs under one front, side by side.
+Which wheel for my load? Six designs under one front, side by side.
 
   --quick         below a minute, with less of everything; the full run takes
                   below thirty minutes on two cores
@@ -16,6 +16,12 @@ Which wheel for my load? Five designs under one front, side by side.
   --filter WORDS  only what has all of these comma-separated words in its
                   case-and-contestant name, such as `churn`, `fire/` or
                   `delay,hashed`; repeated: what matches one of them
+  --rounds N      run everything at most N times, 1 to 100: faster, and more is
+                  within the noise
+  --details       print all tables behind the answer
+  --readme FILE   write the figures into this README, between its marks, and
+                  the plots that it shows into plots/ beside it
+  --from DIR      run nothing: read the run that was written to DIR
   --list          show the cases and who runs them, and stop
   --help          show this, and stop
 ";
@@ -37,6 +43,12 @@ pub(crate) enum Command {
 pub(crate) struct Options {
     pub(crate) extent: Extent,
     pub(crate) out: PathBuf,
+    /// At most so many runs of each case.
+    pub(crate) rounds: usize,
+    pub(crate) details: bool,
+    pub(crate) readme: Option<PathBuf>,
+    /// A run that was made before.
+    pub(crate) from: Option<PathBuf>,
     filters: Vec<Vec<String>>,
 }
 
@@ -54,24 +66,19 @@ impl Options {
 }
 
 const CHILD: &str = "--child";
+const MOST_ROUNDS: usize = 100;
 
 /// The arguments that start a child.
 pub(crate) fn child_arguments(extent: Extent, case: &str, contestant: Contestant) -> [String; 4] {
-    let extent = match extent {
-        Extent::Quick => "quick",
-        Extent::Full => "full",
-    };
-    [CHILD, extent, case, contestant.name()].map(str::to_owned)
+    [CHILD, extent.name(), case, contestant.name()].map(str::to_owned)
 }
 
 pub(crate) fn parse(arguments: &[String]) -> Result<Command, String> {
     if let [first, extent, case, contestant] = arguments {
         if first == CHILD {
             return Ok(Command::Child {
-                extent: match extent.as_str() {
-                    "quick" => Extent::Quick,
-                    _ => Extent::Full,
-                },
+                extent: Extent::from_name(extent)
+                    .ok_or_else(|| format!("there is no extent `{extent}`"))?,
                 case: case.clone(),
                 contestant: Contestant::from_name(contestant)
                     .ok_or_else(|| format!("there is no contestant `{contestant}`"))?,
@@ -81,6 +88,10 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Command, String> {
     let mut options = Options {
         extent: Extent::Full,
         out: PathBuf::from("target/compare"),
+        rounds: MOST_ROUNDS,
+        details: false,
+        readme: None,
+        from: None,
         filters: Vec::new(),
     };
     let mut list = false;
@@ -94,6 +105,10 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Command, String> {
             "--quick" => options.extent = Extent::Quick,
             "--out" => options.out = PathBuf::from(value()?),
             "--filter" => options.filters.push(words(value()?)),
+            "--rounds" => options.rounds = rounds(value()?)?,
+            "--details" => options.details = true,
+            "--readme" => options.readme = Some(PathBuf::from(value()?)),
+            "--from" => options.from = Some(PathBuf::from(value()?)),
             "--list" => list = true,
             "--help" | "-h" => return Ok(Command::Help),
             other => return Err(format!("there is no option `{other}`")),
@@ -103,6 +118,12 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Command, String> {
         return Ok(Command::List(options));
     }
     Ok(Command::Compare(options))
+}
+
+fn rounds(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|number| (1..=MOST_ROUNDS).contains(number));
+    number.ok_or_else(|| format!("--rounds takes a number from 1 to {MOST_ROUNDS}, not `{text}`"))
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -140,6 +161,10 @@ mod tests {
         assert!(parsed("--out").is_err());
         assert!(parsed("--out --quick").is_err());
         assert!(parsed("report").is_err());
+        for wrong in ["0", "101", "-1", "many"] {
+            let said = parsed(&format!("--rounds {wrong}")).unwrap_err();
+            assert!(said.contains("1 to 100") && said.contains(wrong), "{said}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::contestant::Contestant;
 use crate::findings::Findings;
 use crate::group::{Axis, Group, Part};
 use crate::lines::{Crossing, crossings, lines};
-use crate::load::{CPU_NS, WAKEUPS, WORK};
+use crate::load::{CPU_NS, LATE, WAKEUPS, WORK};
 use crate::plot::{Curve, Curves, bars, curves};
 use crate::sheet::{COUNTED, Sheet};
 use crate::words::list;
@@ -55,18 +55,15 @@ pub(crate) fn sections(from: Findings) -> Result<Vec<Section>, Failure> {
         "What each design does for a timeout, exactly and repeatably, on a manual clock.",
         counted?,
     );
-    let of = |measured: bool| {
-        groups
-            .iter()
-            .filter(move |group| (group.part == Part::Measured) == measured)
-    };
-    let measured: Result<Vec<_>, _> = of(true).map(|group| measured_part(from, group)).collect();
+    let measured = groups.iter().filter(|group| group.part == Part::Measured);
+    let measured: Result<Vec<_>, _> = measured.map(|group| measured_part(from, group)).collect();
     chapter(
         "Measured",
         "On the system's clock, with the timer's own thread.",
         measured?,
     );
-    let swept: Result<Vec<_>, _> = of(false).map(|group| swept_part(from, group)).collect();
+    let swept = groups.iter().filter(|group| group.axis().is_some());
+    let swept: Result<Vec<_>, _> = swept.map(|group| swept_part(from, group)).collect();
     chapter(
         "Swept",
         "One thing varies, the rest stays. On a manual clock, with a tick of 1 ms; 512 slots and 20 buckets a level unless said otherwise.",
@@ -102,7 +99,11 @@ fn counted_part(from: Findings, group: &Group) -> Result<Section, Failure> {
             .extend(picture(format!("counted-{each}-{figure}"), &plot)?);
     }
     for (figure, label) in COUNTED {
-        let caption = format!("{label}, per {each} timeout");
+        let caption = if LATE.contains(&figure) {
+            label.to_owned()
+        } else {
+            format!("{label}, per {each} timeout")
+        };
         let sheet = Sheet::new(from.plan, from.results, group, figure, caption);
         section.sheets.extend(sheet.and_then(Sheet::without_zeros));
     }
@@ -227,7 +228,10 @@ pub(crate) struct Found {
     pub(crate) crossing: Crossing,
 }
 
-/// Every crossing of two timers in every sweep.
+/// How far apart the clear points beside a crossing may be: what is wider is noise.
+const NARROW: f64 = 10.01;
+
+/// Every crossing of two timers in every sweep whose place can be told.
 pub(crate) fn all_crossings(from: Findings) -> Vec<Found> {
     let mut found = Vec::new();
     for group in &from.plan.groups {
@@ -237,6 +241,7 @@ pub(crate) fn all_crossings(from: Findings) -> Vec<Found> {
             let others = &lines[place + 1..];
             others.iter().flat_map(|other| crossings(one, other))
         });
+        let pairs = pairs.filter(|it| it.between.1 / it.between.0 <= NARROW);
         found.extend(pairs.map(|crossing| Found {
             title: group.title,
             axis,

@@ -4,14 +4,14 @@
 #[cfg(test)]
 mod tests;
 
-use crate::contestant::Contestant::{self, Array, Classic, Hashed, Hierarchical};
+use crate::contestant::Contestant::{self, Array, Classic, Hashed, Hierarchical, Kernel};
 use crate::group::{Axis, Group};
 use crate::lines::{Line, Point, crossings, lines};
-use crate::load::{CPU_NS, WORK};
+use crate::load::{CPU_NS, LATE_PERCENT, WORK};
 use crate::plan::Plan;
 use crate::results::{Results, Summary};
 use crate::telling::{code, of, pair, range, who_leads};
-use crate::words::{factor, list, significant};
+use crate::words::{factor, list, percent_range, significant};
 use std::fmt::Write as _;
 
 /// What the findings are drawn from.
@@ -90,7 +90,7 @@ impl Findings<'_> {
         Some((group, group.axis().unwrap_or(Axis::Pending)))
     }
 
-    fn lines(&self, name: &str, figure: &str) -> Option<(Vec<Line>, Axis)> {
+    pub(crate) fn lines(&self, name: &str, figure: &str) -> Option<(Vec<Line>, Axis)> {
         let (group, axis) = self.group(name)?;
         let lines = lines(self.plan, self.results, group, figure);
         lines
@@ -119,7 +119,29 @@ impl Findings<'_> {
             let told = range(classic, hashed, axis);
             let _ = write!(text, "; {} costs {told}", code(Classic));
         }
+        if let (Some(hashed), Some(kernel)) = (of(&lines, Hashed), of(&lines, Kernel)) {
+            let told = range(kernel, hashed, axis);
+            let _ = write!(text, "; {} costs {told}", code(Kernel));
+            if let Some(late) = self.late_in(name, Kernel) {
+                let _ = write!(text, ", late by {late} of the delay");
+            }
+        }
         Some(text + ".")
+    }
+
+    /// The median lateness of a group's cases in percent of the delay, from the least to the most.
+    pub(crate) fn late_in(&self, name: &str, who: Contestant) -> Option<String> {
+        let cases: Vec<usize> = self.plan.of(name).map(|(number, _)| number).collect();
+        self.late(&cases, who)
+    }
+
+    /// The same of any cases.
+    pub(crate) fn late(&self, cases: &[usize], who: Contestant) -> Option<String> {
+        let of = |case: &usize| self.results.get(*case, who, LATE_PERCENT);
+        let mut percents: Vec<f64> = cases.iter().filter_map(of).map(|y| y.median).collect();
+        percents.sort_by(f64::total_cmp);
+        let (least, most) = (percents.first()?, percents.last()?);
+        Some(percent_range(*least, *most))
     }
 
     /// Where passing over becomes more than moving down.

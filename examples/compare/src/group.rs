@@ -9,6 +9,8 @@ pub(crate) enum Part {
     Swept(Axis),
     /// Rows of a table.
     Measured,
+    /// Cells of the map.
+    Mapped,
 }
 
 /// The horizontal axis of a sweep. All are logarithmic.
@@ -89,7 +91,7 @@ impl Group {
     pub(crate) fn axis(&self) -> Option<Axis> {
         match self.part {
             Part::Swept(axis) => Some(axis),
-            Part::Measured => None,
+            Part::Measured | Part::Mapped => None,
         }
     }
 }

@@ -2,35 +2,44 @@
 //! load? See the README of this package.
 //!
 //! A `plan` of cases, each run by every `contestant` in turn, each run in a process of its own (`runner`,
-//! `child`), gives `results`; `lines` and `findings` make sense of them, `figures` puts together what is shown,
-//! and `report`, `sheet`, `plot` and `csv` show it.
+//! `child`), gives `results`; `lines` and `findings` make sense of them. `decision`, `map` and `headline` are the
+//! first screen (`answer`), `figures` puts together the rest, and `report`, `terminal`, `readme`, `sheet`, `plot` and
+//! `csv` show it. `store` reads a run again.
 
+mod answer;
 mod case;
 mod child;
 mod cli;
 mod contestant;
 mod csv;
+mod decision;
 mod figures;
 mod findings;
 mod group;
+mod headline;
 mod lines;
 mod load;
 mod machine;
+mod map;
 mod measured;
 mod os;
 mod plan;
 mod plot;
 mod progress;
 mod random;
+mod readme;
 mod report;
 mod results;
 mod runner;
 mod sheet;
+mod store;
 mod telling;
+mod terminal;
 mod words;
 
+use answer::Answer;
 use cli::{Command, Options};
-use figures::Section;
+use figures::Picture;
 use findings::Findings;
 use machine::Machine;
 use plan::{Extent, Plan};
@@ -40,6 +49,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
+use store::Run;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -80,6 +90,7 @@ pub fn main() -> ExitCode {
 fn plan(options: &Options) -> Plan {
     let mut plan = Plan::new(options.extent);
     plan.retain(|case, contestant| options.wants(case, contestant));
+    plan.limit_runs(options.rounds);
     plan
 }
 
@@ -92,31 +103,79 @@ fn list(options: &Options) {
 
 /// Runs everything and shows it: whether every run has come to something.
 fn compare(options: &Options) -> Result<bool, Failure> {
-    let plan = plan(options);
-    if plan.cases.is_empty() {
-        return Err("nothing has these words in its name; --list shows what there is".into());
-    }
-    // Before the work, so that it is not lost.
-    fs::create_dir_all(options.out.join("plots"))
-        .map_err(|error| format!("{}: {error}", options.out.display()))?;
-    let (busy, start) = (machine::busy(), Instant::now());
-    let results = runner::run(&plan, options.extent);
-    let machine = Machine::look();
+    let readme = options.readme.as_deref().map(Readme::open).transpose()?;
+    let Run {
+        plan,
+        results,
+        machine,
+        remarks,
+    } = match &options.from {
+        Some(from) => store::read(from, options)?,
+        None => run(options)?,
+    };
     let from = Findings {
         plan: &plan,
         results: &results,
     };
     let report = Report {
+        answer: Answer::new(from),
         summary: from.summary(),
         machine: &machine,
-        remarks: remarks(options, &machine, &results, busy, start),
+        remarks,
         crossings: figures::all_crossings(from),
         sections: figures::sections(from)?,
     };
-    print_all(&report);
-    write_all(&options.out, &report, from)?;
-    println!("written: {}", options.out.join("report.html").display());
+    print!("{}", terminal::first_screen(&report));
+    if options.details {
+        print!("{}", terminal::details(&report));
+    }
+    create(&options.out.join("plots"))?;
+    write_all(&options.out, &report)?;
+    if let Some(readme) = readme {
+        readme.write(&report)?;
+    }
+    let hint = if options.details {
+        ""
+    } else {
+        " (--details prints its tables)"
+    };
+    println!(
+        "written: {}{hint}",
+        options.out.join("report.html").display()
+    );
     Ok(results.failures.is_empty())
+}
+
+/// Runs the plan, and writes down what came of it before anything is made of it.
+fn run(options: &Options) -> Result<Run, Failure> {
+    let plan = plan(options);
+    if plan.cases.is_empty() {
+        return Err("nothing has these words in its name; --list shows what there is".into());
+    }
+    // Before the work, so that it is not lost.
+    create(&options.out)?;
+    let (busy, start) = (machine::busy(), Instant::now());
+    let results = runner::run(&plan, options.extent);
+    let machine = Machine::look();
+    let remarks = remarks(options, &machine, &results, busy, start);
+    let about = store::about(options.extent, &machine, &remarks);
+    fs::write(options.out.join("run.txt"), about)?;
+    fs::write(options.out.join("runs.csv"), csv::runs(&plan, &results))?;
+    fs::write(
+        options.out.join("medians.csv"),
+        csv::medians(&plan, &results),
+    )?;
+    Ok(Run {
+        plan,
+        results,
+        machine,
+        remarks,
+    })
+}
+
+fn create(directory: &Path) -> Result<(), Failure> {
+    let created = fs::create_dir_all(directory);
+    created.map_err(|error| format!("{}: {error}", directory.display()).into())
 }
 
 /// What a reader has to know before trusting a figure.
@@ -142,6 +201,9 @@ fn remarks(
         remarks
             .push("A DEBUG BUILD: its times mean nothing. Use `cargo run --release`.".to_owned());
     }
+    if options.rounds < 5 && options.extent == Extent::Full {
+        remarks.push(format!("At most {} runs of each case.", options.rounds));
+    }
     if options.is_filtered() {
         remarks.push("A filter was set: not everything was run.".to_owned());
     }
@@ -156,58 +218,50 @@ fn remarks(
     remarks
 }
 
-fn print_all(report: &Report) {
-    for Section {
-        level,
-        title,
-        sheets,
-        ..
-    } in &report.sections
-    {
-        if *level == 2 {
-            println!("\n== {title} ==");
-        }
-        // On a terminal, of all that is counted only the sum and the wake-ups.
-        let is_counted = title.starts_with("For each");
-        let shown = sheets.iter().filter(|sheet| {
-            !is_counted
-                || sheet.caption.starts_with("wake-ups")
-                || sheet.caption.starts_with("entries passed over or")
-        });
-        for sheet in shown {
-            println!("\n{}", sheet.text().trim_end());
-        }
-    }
-    println!("\n== Where the lines cross ==\n");
-    for crossing in &report.crossings {
-        let figures::Found {
-            title,
-            axis,
-            crossing,
-        } = crossing;
-        println!(
-            "- {title}: {}",
-            telling::crossing(crossing, *axis).replace('`', "")
-        );
-    }
-    println!("\n== Found ==\n\n{}\n", report.summary.replace('`', ""));
-    println!("{}", report.machine.line());
-    println!("{}", report.machine.command);
-    for remark in &report.remarks {
-        println!("{}", remark.replace('`', ""));
-    }
+fn write_all(out: &Path, report: &Report) -> Result<(), Failure> {
+    fs::write(out.join("report.html"), report.html())?;
+    let pictures = report.sections.iter().flat_map(|it| &it.pictures);
+    write_plots(&out.join("plots"), report, pictures)
 }
 
-fn write_all(out: &Path, report: &Report, from: Findings) -> Result<(), Failure> {
-    fs::write(out.join("report.html"), report.html())?;
-    fs::write(out.join("runs.csv"), csv::runs(from.plan, from.results))?;
-    fs::write(
-        out.join("medians.csv"),
-        csv::medians(from.plan, from.results),
-    )?;
-    for picture in report.sections.iter().flat_map(|section| &section.pictures) {
-        let file = out.join("plots").join(format!("{}.svg", picture.name));
+/// The maps, and these.
+fn write_plots<'a>(
+    directory: &Path,
+    report: &Report,
+    pictures: impl Iterator<Item = &'a Picture>,
+) -> Result<(), Failure> {
+    for map in &report.answer.maps {
+        let file = directory.join(format!("map-{}.svg", map.form.name()));
+        fs::write(file, plot::standalone(&plot::grid(map)))?;
+    }
+    for picture in pictures {
+        let file = directory.join(format!("{}.svg", picture.name));
         fs::write(file, plot::standalone(&picture.svg))?;
     }
     Ok(())
+}
+
+/// A README that takes the figures.
+struct Readme<'a> {
+    path: &'a Path,
+    text: String,
+}
+
+impl Readme<'_> {
+    /// Refuses a file that has no place for them.
+    fn open(path: &Path) -> Result<Readme<'_>, Failure> {
+        let wrong = |why: &dyn std::fmt::Display| format!("--readme {}: {why}", path.display());
+        let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
+        readme::check(&text).map_err(|why| wrong(&why))?;
+        Ok(Readme { path, text })
+    }
+
+    fn write(&self, report: &Report) -> Result<(), Failure> {
+        let plots = self.path.parent().unwrap_or(Path::new(".")).join("plots");
+        create(&plots)?;
+        let pictures = report.sections.iter().flat_map(readme::shown);
+        write_plots(&plots, report, pictures)?;
+        fs::write(self.path, readme::filled(&self.text, report)?)?;
+        Ok(())
+    }
 }

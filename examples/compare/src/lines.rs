@@ -114,12 +114,12 @@ pub(crate) struct Lead {
     pub(crate) who: Contestant,
 }
 
-/// Who costs least where. A lead lasts until another is clearly below, and where several could lead, the
+/// Who of those that are on time costs least where. A lead lasts until another is clearly below, and where several could lead, the
 /// one does that can do so longest: so what is in doubt does not look like a change.
 pub(crate) fn leads(lines: &[Line]) -> Vec<Lead> {
     let timers: Vec<&Line> = lines
         .iter()
-        .filter(|line| line.contestant != Contestant::Array)
+        .filter(|line| line.contestant != Contestant::Array && !line.contestant.is_late())
         .collect();
     let places = timers.iter().map(|line| line.points.len()).min();
     let places = places.unwrap_or(0);

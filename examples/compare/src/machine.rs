@@ -4,6 +4,7 @@
 use std::fs;
 use std::process::Command;
 use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
@@ -11,8 +12,10 @@ pub(crate) struct Machine {
     pub(crate) cores: usize,
     pub(crate) kernel: String,
     pub(crate) compiler: String,
-    pub(crate) version: &'static str,
+    pub(crate) version: String,
     pub(crate) command: String,
+    /// The day, as 2026-11-16.
+    pub(crate) date: String,
 }
 
 impl Machine {
@@ -30,11 +33,12 @@ impl Machine {
             cores: thread::available_parallelism().map_or(1, usize::from),
             kernel: kernel.trim().to_owned(),
             compiler: compiler(),
-            version: hashed_wheel::unstable::VERSION,
+            version: hashed_wheel::unstable::VERSION.to_owned(),
             command: format!(
                 "cargo run{build} --example compare{separator}{}",
                 arguments.join(" ")
             ),
+            date: today(),
         }
     }
 
@@ -45,6 +49,27 @@ impl Machine {
             self.processor, self.cores, self.kernel, self.compiler, self.version
         )
     }
+}
+
+/// The day in universal time.
+fn today() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    date(now.map_or(0, |since| since.as_secs() / 86_400))
+}
+
+/// The date so many days after 1 January 1970. Counted in years that begin in March, so that the day which
+/// only some years have is their last.
+fn date(days: u64) -> String {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02}")
 }
 
 /// The compiler that `cargo run` has just used: the one it would use now.
@@ -80,4 +105,23 @@ fn processor() -> String {
         || std::env::consts::ARCH.to_owned(),
         |(_, name)| name.trim().to_owned(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::date;
+
+    #[test]
+    fn days_become_dates() {
+        let dates = [0, 59, 11_016, 11_017, 19_722, 20_773].map(date);
+        let expected = [
+            "1970-01-01",
+            "1970-03-01",
+            "2000-02-29",
+            "2000-03-01",
+            "2023-12-31",
+            "2026-11-16",
+        ];
+        assert_eq!(dates, expected);
+    }
 }

@@ -41,9 +41,14 @@ impl Summary {
     }
 
     /// Whether this is less than `other` beyond doubt: by more than 5 %, and with quartiles that do not
-    /// overlap.
+    /// overlap. Fewer than three runs have no quartiles: then by more than 20 %.
     pub(crate) fn is_clearly_below(&self, other: &Summary) -> bool {
-        self.median < 0.95 * other.median && self.high < other.low
+        let margin = if self.runs.min(other.runs) < 3 {
+            0.8
+        } else {
+            0.95
+        };
+        self.median < margin * other.median && self.high < other.low
     }
 }
 
@@ -126,6 +131,9 @@ mod tests {
         assert!(a.is_clearly_below(&b));
         let wide = Summary::of(&[0.5, 1.5, 3.0]).unwrap();
         assert!(!wide.is_clearly_below(&c));
+        let [once, more, twice] = [1.0, 1.1, 2.0].map(|value| Summary::of(&[value]).unwrap());
+        assert!(!once.is_clearly_below(&more));
+        assert!(once.is_clearly_below(&twice));
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use crate::contestant::Contestant;
 use crate::group::{Axis, Group};
-use crate::load::{WAKEUPS, WORK};
+use crate::load::{CPU_NS, LATE, LATE_PERCENT, WAKEUPS, WORK};
 use crate::plan::Plan;
 use crate::results::{Results, Summary};
-use crate::words::significant;
+use crate::words::{percent_range, significant};
 use std::fmt::Write as _;
 
 /// What is counted on a manual clock, with its label.
-pub(crate) const COUNTED: [(&str, &str); 7] = [
+pub(crate) const COUNTED: [(&str, &str); 9] = [
     (WORK, "entries passed over or moved, or keys compared"),
     ("passed_over", "entries passed over"),
     ("moved", "entries moved to a lower level"),
@@ -17,6 +17,8 @@ pub(crate) const COUNTED: [(&str, &str); 7] = [
     ("bucket_visits", "buckets visited"),
     (WAKEUPS, "wake-ups"),
     ("swept", "cancelled entries removed by sweeps"),
+    (LATE[0], "lateness in ticks, median"),
+    (LATE[1], "lateness in ticks, at most"),
 ];
 
 #[derive(Clone, Debug)]
@@ -25,7 +27,23 @@ pub(crate) struct Sheet {
     /// What the rows are.
     pub(crate) head: &'static str,
     pub(crate) columns: Vec<Contestant>,
-    pub(crate) rows: Vec<(String, Vec<Option<Summary>>)>,
+    pub(crate) rows: Vec<(String, Vec<Option<Value>>)>,
+}
+
+/// A cell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Value {
+    pub(crate) y: Summary,
+    /// Beside the cost of a design that is late: its median lateness in percent of the delay.
+    pub(crate) late: Option<f64>,
+}
+
+impl Value {
+    /// "3 % late", where that has to be said.
+    pub(crate) fn late_text(&self) -> Option<String> {
+        self.late
+            .map(|percent| format!("{} late", percent_range(percent, percent)))
+    }
 }
 
 impl Sheet {
@@ -46,7 +64,14 @@ impl Sheet {
             let label = group
                 .axis()
                 .map_or_else(|| case.label.clone(), |axis| axis.place(case.x));
-            let of = |contestant: &Contestant| results.get(number, *contestant, figure);
+            let of = |contestant: &Contestant| {
+                let late = results.get(number, *contestant, LATE_PERCENT);
+                let late = late.filter(|_| contestant.is_late() && figure == CPU_NS);
+                Some(Value {
+                    y: results.get(number, *contestant, figure)?,
+                    late: late.map(|y| y.median),
+                })
+            };
             (label, columns.iter().map(of).collect())
         });
         let sheet = Sheet {
@@ -62,7 +87,7 @@ impl Sheet {
     pub(crate) fn without_zeros(mut self) -> Option<Sheet> {
         for column in (0..self.columns.len()).rev() {
             let cells = self.rows.iter().filter_map(|(_, row)| row[column]);
-            if cells.into_iter().all(|y| y.most == 0.0) {
+            if cells.into_iter().all(|cell| cell.y.most == 0.0) {
                 self.columns.remove(column);
                 for (_, row) in &mut self.rows {
                     row.remove(column);
@@ -80,7 +105,7 @@ impl Sheet {
             let mut line = vec![label.clone()];
             line.extend(
                 row.iter()
-                    .map(|cell| cell.map_or("–".to_owned(), |y| short_text(&y))),
+                    .map(|cell| cell.map_or("–".to_owned(), |it| short_text(&it))),
             );
             cells.push(line);
         }
@@ -112,11 +137,13 @@ fn short(axis: Axis) -> &'static str {
 }
 
 /// The median, and how far the runs lie from it at most, if that is worth saying.
-fn short_text(y: &Summary) -> String {
-    let median = significant(y.median);
-    match spread(y) {
-        Some(percent) => format!("{median} ±{percent}%"),
-        None => median,
+pub(crate) fn short_text(value: &Value) -> String {
+    let median = significant(value.y.median);
+    let late = value.late_text();
+    let late = late.map_or(String::new(), |late| format!(", {late}"));
+    match spread(&value.y) {
+        Some(percent) => format!("{median} ±{percent}%{late}"),
+        None => format!("{median}{late}"),
     }
 }
 

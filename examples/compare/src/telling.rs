@@ -5,9 +5,10 @@ use crate::group::Axis;
 use crate::lines::{Crossing, Lead, Line, crossings, leads};
 use crate::words::{factor, list};
 
-/// A contestant, marked as a name.
+/// A contestant, marked as a name, and as late if it is that by design.
 pub(crate) fn code(contestant: Contestant) -> String {
-    format!("`{}`", contestant.name())
+    let late = if contestant.is_late() { " (late)" } else { "" };
+    format!("`{}`{late}", contestant.name())
 }
 
 pub(crate) fn of(lines: &[Line], contestant: Contestant) -> Option<&Line> {

@@ -58,6 +58,27 @@ impl Contestant {
         }
     }
 
+    /// Its name where lateness has to be told beside it.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Contestant::Kernel => "kernel (late)",
+            _ => self.name(),
+        }
+    }
+
+    /// Its mark in a terminal: as in the plots.
+    pub(crate) fn mark(self) -> char {
+        match self {
+            Contestant::Hashed => '●',
+            Contestant::Hierarchical => '■',
+            Contestant::Kernel => '▼',
+            Contestant::Classic => '✕',
+            Contestant::Heap => '▲',
+            Contestant::Btree => '◆',
+            Contestant::Array => '○',
+        }
+    }
+
     pub(crate) fn from_name(name: &str) -> Option<Contestant> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }

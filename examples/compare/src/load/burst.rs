@@ -1,6 +1,7 @@
 //! Many at once: a number of timeouts that fall due together, so many at a boundary, the boundaries
 //! spread over a span of time. All are scheduled at its beginning, in random order.
 
+use super::watch::{Times, watched};
 use super::{Figures, Meter};
 use crate::contestant::{Contestant, Sizes, TICK, Timer};
 use crate::random::Random;
@@ -46,9 +47,8 @@ pub(crate) fn run(load: &Burst, contestant: Contestant) -> Figures {
     let round = || {
         for &ticks in &delays {
             let delay = TICK * ticks as u32;
-            let task = move |_: &Timeout| {
-                std::hint::black_box(delay);
-            };
+            let times = Times::new(clock.now(), delay);
+            let task = move |_: &Timeout| times.fired();
             let scheduled = timer.handle.new_timeout(task, delay);
             drop(scheduled.expect("a running timer takes a timeout"));
         }
@@ -59,7 +59,9 @@ pub(crate) fn run(load: &Burst, contestant: Contestant) -> Figures {
     round();
     let before = Meter::read(&timer);
     round();
-    Meter::since(&timer, &before)
+    let mut figures = Meter::since(&timer, &before);
+    figures.extend(watched(&clock, round));
+    figures
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 pub(crate) mod array;
 pub(crate) mod burst;
 pub(crate) mod steady;
+mod watch;
 
 use crate::contestant::Timer;
 use crate::contestant::compared::compared;
@@ -30,6 +31,10 @@ pub(crate) const COUNTS: [&str; 7] = [
 /// Entries passed over and moved, and keys compared, together: what each design spends its time on.
 pub(crate) const WORK: &str = "work";
 pub(crate) const WAKEUPS: &str = "wakeups";
+/// The median lateness, in percent of the delay.
+pub(crate) const LATE_PERCENT: &str = "late_percent";
+/// The lateness of all that have fired, in ticks: the median, and the most.
+pub(crate) const LATE: [&str; 2] = ["late_p50", "late_most"];
 
 /// Everything that is read before and after.
 struct Meter {
@@ -69,4 +74,16 @@ impl Meter {
         let cpu = (CPU_NS, cpu.as_nanos() as f64 / ended.max(1) as f64);
         std::iter::once(cpu).chain(counted).collect()
     }
+}
+
+/// The lateness of all that a timer has fired, after delays that hardly differ from `delay` ticks.
+pub(crate) fn late(stats: &Stats, tick: Duration, delay: f64) -> Figures {
+    let ticks = |lateness: Duration| lateness.as_secs_f64() / tick.as_secs_f64();
+    let middle = ticks(stats.lateness.p50());
+    let [p50, most] = LATE;
+    vec![
+        (p50, middle),
+        (most, ticks(stats.lateness.max())),
+        (LATE_PERCENT, 100.0 * middle / delay),
+    ]
 }

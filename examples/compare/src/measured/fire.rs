@@ -3,7 +3,7 @@
 
 use super::{schedule, wait_for_tasks};
 use crate::contestant::{Contestant, Sizes, Timer};
-use crate::load::{CPU_NS, Figures};
+use crate::load::{CPU_NS, Figures, late};
 use crate::os::worker_cpu;
 use crate::random::Random;
 use std::time::Duration;
@@ -29,9 +29,12 @@ pub(crate) fn run(load: &Fire, contestant: Contestant) -> Figures {
     }
     wait_for_tasks(load.timeouts as u64);
     let cpu = worker_cpu().saturating_sub(cpu);
-    let wakeups = timer.handle.stats().wakeups;
-    vec![
+    let stats = timer.handle.stats();
+    let delay = (load.from + load.over / 2).as_secs_f64() / load.tick.as_secs_f64();
+    let mut figures = vec![
         (CPU_NS, cpu.as_nanos() as f64 / load.timeouts as f64),
-        ("wakeups", wakeups as f64 / load.timeouts as f64),
-    ]
+        ("wakeups", stats.wakeups as f64 / load.timeouts as f64),
+    ];
+    figures.extend(late(&stats, load.tick, delay));
+    figures
 }

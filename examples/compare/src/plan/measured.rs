@@ -3,7 +3,7 @@
 use super::{Extent, Plan};
 use crate::case::Work;
 use crate::group::{Figure, Group, Part};
-use crate::load::CPU_NS;
+use crate::load::{CPU_NS, LATE};
 use crate::measured::churn::Churn;
 use crate::measured::fire::Fire;
 use crate::measured::memory::Leftover;
@@ -83,6 +83,14 @@ fn fire(plan: &mut Plan, extent: Extent) {
             name: "wakeups",
             label: "wake-ups per timeout",
         },
+        Figure {
+            name: LATE[0],
+            label: "lateness in ticks, median",
+        },
+        Figure {
+            name: LATE[1],
+            label: "lateness in ticks, at most",
+        },
     ];
     let timeouts = extent.pick(100_000, 1_000_000);
     let (from, over) = extent.pick((150, 300), (3_000, 2_000));
@@ -121,7 +129,7 @@ fn rest(plan: &mut Plan, extent: Extent) {
         },
     ];
     let many = extent.pick(100_000, 1_000_000);
-    let watch_ms = extent.pick(200, 5_000);
+    let watch_ms = extent.pick(200, 2_000);
     let watch = ms(watch_ms);
     let about = format!(
         "{} timeouts due in 1 to 24 h, watched for {watch_ms} ms; 512 slots, 20 buckets a level.",

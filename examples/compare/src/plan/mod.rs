@@ -17,6 +17,16 @@ pub(crate) enum Extent {
 }
 
 impl Extent {
+    pub(crate) fn name(self) -> &'static str {
+        self.pick("quick", "full")
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Extent> {
+        [Extent::Quick, Extent::Full]
+            .into_iter()
+            .find(|it| it.name() == name)
+    }
+
     /// The first in the quick form, the second in the full one.
     fn pick<T>(self, quick: T, full: T) -> T {
         match self {
@@ -38,6 +48,13 @@ impl Plan {
         swept::add_to(&mut plan, extent);
         measured::add_to(&mut plan, extent);
         plan
+    }
+
+    /// Runs everything at most so often.
+    pub(crate) fn limit_runs(&mut self, rounds: usize) {
+        for case in &mut self.cases {
+            case.runs = case.runs.min(rounds);
+        }
     }
 
     /// Leaves only what is wanted.

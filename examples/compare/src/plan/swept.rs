@@ -22,6 +22,7 @@ pub(super) fn add_to(plan: &mut Plan, extent: Extent) {
     share(plan, extent);
     burst(plan, extent);
     size(plan, extent);
+    map(plan, extent);
 }
 
 fn runs(extent: Extent) -> usize {
@@ -217,6 +218,43 @@ fn size(plan: &mut Plan, extent: Extent) {
             },
         });
         plan.add("size", size as f64, size.to_string(), runs(extent), work);
+    }
+}
+
+/// The delay and the number pending together. Of the map, the sweeps over one of them are a row and a column: what
+/// is added here are the other cells.
+fn map(plan: &mut Plan, extent: Extent) {
+    let forms = [
+        ("map-fired", "The map, all fire", 0.0),
+        ("map-cancelled", "The map, all are cancelled", 1.0),
+    ];
+    let quick: (&[i32], &[u32]) = (&[-1, 1, 2, 3], &[2, 3]);
+    let full: (&[i32], &[u32]) = (&[-2, -1, 1, 2, 3], &[2, 3, 4, 6]);
+    let (columns, rows) = extent.pick(quick, full);
+    for (name, title, cancelled) in forms {
+        plan.groups.push(Group {
+            name,
+            title,
+            when: title,
+            about: String::new(),
+            part: Part::Mapped,
+            figures: PER_TIMEOUT,
+        });
+        for &row in rows {
+            for &column in columns {
+                let (pending, turns) = (10_usize.pow(row), 10_f64.powi(column));
+                let work = Work::Steady(Steady {
+                    pending,
+                    delay: turns * SLOTS,
+                    cancelled,
+                    events: pending.clamp(extent.pick(20_000, 100_000), 500_000),
+                    sizes: Sizes::DEFAULT,
+                });
+                let label = format!("{pending} pending, {} turns", label(turns));
+                let runs = if row == 6 { 2 } else { extent.pick(2, 3) };
+                plan.add(name, turns, label, runs, work);
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::scale::Scale;
 use super::{GREY, WIDTH, colour, coloured_text, finish, text};
-use crate::sheet::Sheet;
+use crate::sheet::{Sheet, Value};
 use crate::words::significant;
 use plotters::prelude::*;
 
@@ -22,17 +22,17 @@ pub(crate) fn bars(sheet: &Sheet, y_label: &str) -> Result<String, Failure> {
 fn draw(sheet: &Sheet, y_label: &str, svg: &mut String) -> Result<(), Failure> {
     let cells = sheet.rows.iter().flat_map(|(_, row)| row).flatten();
     let most = cells
-        .map(|y| y.most)
+        .map(|cell| cell.y.most)
         .max_by(f64::total_cmp)
         .ok_or("no bars")?;
     let rows = sheet.rows.len() as f64;
     let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
     let (legend, area) = root.split_vertically(LEGEND);
     for (place, &contestant) in sheet.columns.iter().enumerate() {
-        let x = 72 + 115 * place as i32;
+        let x = 72 + 112 * place as i32;
         let mark = Rectangle::new([(x, 10), (x + 12, 22)], colour(contestant).filled());
         legend.draw(&mark)?;
-        let name = Text::new(contestant.name(), (x + 18, 9), coloured_text(contestant));
+        let name = Text::new(contestant.label(), (x + 18, 9), coloured_text(contestant));
         legend.draw(&name)?;
     }
     let middles: Vec<f64> = (0..sheet.rows.len()).map(|row| row as f64).collect();
@@ -67,7 +67,9 @@ fn draw(sheet: &Sheet, y_label: &str, svg: &mut String) -> Result<(), Failure> {
     let width = 0.8 / sheet.columns.len() as f64;
     for (row, (_, cells)) in sheet.rows.iter().enumerate() {
         for (column, cell) in cells.iter().enumerate() {
-            let Some(y) = cell else { continue };
+            let Some(Value { y, .. }) = cell else {
+                continue;
+            };
             let style = colour(sheet.columns[column]);
             let left = row as f64 - 0.4 + width * column as f64;
             let corners = [(left + 0.1 * width, 0.0), (left + 0.9 * width, y.median)];

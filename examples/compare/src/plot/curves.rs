@@ -96,7 +96,7 @@ fn draw(plot: &Curves, svg: &mut String) -> Result<(), Failure> {
         let x = WIDTH - NAMES + 6;
         marks::draw(&root, contestant, (x as i32, y))?;
         root.draw(&Text::new(
-            contestant.name(),
+            contestant.label(),
             (x as i32 + 10, y - 6),
             coloured_text(contestant),
         ))?;
