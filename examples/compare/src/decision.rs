@@ -276,7 +276,7 @@ impl Findings<'_> {
 
     fn wakes(&self, cases: &[usize]) -> Option<String> {
         Some(format!(
-            "so few share no wake-up: {} for each timeout on {}, {} on {}",
+            "wake-ups for each timeout: {} on {}, {} on {}",
             self.span(cases, Hashed, WAKEUPS)?,
             code(Hashed),
             self.span(cases, Hierarchical, WAKEUPS)?,

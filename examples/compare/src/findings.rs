@@ -2,7 +2,7 @@
 //! is named and how much is said.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::contestant::Contestant::{self, Array, Classic, Hashed, Hierarchical, Kernel};
 use crate::group::{Axis, Group};

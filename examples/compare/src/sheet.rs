@@ -17,8 +17,14 @@ pub(crate) const COUNTED: [(&str, &str); 9] = [
     ("bucket_visits", "buckets visited"),
     (WAKEUPS, "wake-ups"),
     ("swept", "cancelled entries removed by sweeps"),
-    (LATE[0], "lateness in ticks, median"),
-    (LATE[1], "lateness in ticks, at most"),
+    (
+        LATE[0],
+        "lateness beyond the rounding to a tick, in ticks, median",
+    ),
+    (
+        LATE[1],
+        "lateness beyond the rounding to a tick, in ticks, at most",
+    ),
 ];
 
 #[derive(Clone, Debug)]

@@ -91,7 +91,10 @@ pub(crate) fn list(items: &[String]) -> String {
 /// "2 to 3 %", or "2 %".
 pub(crate) fn percent_range(least: f64, most: f64) -> String {
     let [least, most] = [least, most].map(|percent| {
-        let places = usize::from(percent < 1.0);
+        if percent < 0.05 {
+            return "0".to_owned();
+        }
+        let places = usize::from(percent < 0.95);
         format!("{percent:.places$}")
     });
     if least == most {
@@ -166,7 +169,7 @@ mod tests {
         assert_eq!(factor(12.3), "×12");
         assert_eq!(percent_range(2.2, 12.7), "2 to 13 %");
         assert_eq!(percent_range(2.2, 2.4), "2 %");
-        assert_eq!(percent_range(0.52, 0.0), "0.5 to 0.0 %");
+        assert_eq!(percent_range(0.52, 0.0), "0.5 to 0 %");
         assert_eq!(time(51.2), "51 s");
         assert_eq!(time(0.04), "40 ms");
         assert_eq!(time(51.2 * 15.0), "13 min");

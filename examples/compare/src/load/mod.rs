@@ -33,7 +33,8 @@ pub(crate) const WORK: &str = "work";
 pub(crate) const WAKEUPS: &str = "wakeups";
 /// The median lateness, in percent of the delay.
 pub(crate) const LATE_PERCENT: &str = "late_percent";
-/// The lateness of all that have fired, in ticks: the median, and the most.
+/// The lateness of all that have fired, in ticks: the median, and the most. On a manual clock it is what goes
+/// beyond the first boundary at or after the deadline.
 pub(crate) const LATE: [&str; 2] = ["late_p50", "late_most"];
 
 /// Everything that is read before and after.

@@ -1,4 +1,4 @@
-//! How late timeouts are, each against its own delay. Watched after the measured stretch, so that nobody is
+//! How late timeouts are, each against its own delay, beyond the rounding to a tick that all have. Watched after the measured stretch, so that nobody is
 //! charged for it: while nobody watches, a task reads one flag.
 
 use super::{Figures, LATE, LATE_PERCENT};
@@ -50,7 +50,8 @@ impl Times {
     fn note(self) {
         WATCH.with_borrow_mut(|watch| {
             if let Some(Watch { clock, seen }) = watch {
-                let late = clock.now().as_nanos() as u64 - self.deadline;
+                let tick = TICK.as_nanos() as u64;
+                let late = clock.now().as_nanos() as u64 - self.deadline.next_multiple_of(tick);
                 seen.push((Duration::from_nanos(late), Duration::from_nanos(self.delay)));
             }
         });

@@ -111,7 +111,7 @@ fn fire(plan: &mut Plan, extent: Extent) {
             "fire",
             tick as f64,
             format!("tick {tick} ms"),
-            extent.pick(3, 5),
+            extent.pick(2, 5),
             work,
         );
     }
@@ -143,7 +143,13 @@ fn rest(plan: &mut Plan, extent: Extent) {
             tick: ms(tick),
             watch,
         });
-        plan.add("hold", tick as f64, format!("tick {tick} ms"), 3, work);
+        plan.add(
+            "hold",
+            tick as f64,
+            format!("tick {tick} ms"),
+            extent.pick(2, 3),
+            work,
+        );
     }
     let about = format!("No timeout, or one due in hours, watched for {watch_ms} ms; tick 1 ms.");
     group(plan, "idle", "Idle", FIGURES, about);
@@ -158,7 +164,7 @@ fn rest(plan: &mut Plan, extent: Extent) {
             "idle",
             pending as f64,
             format!("{pending} pending"),
-            3,
+            extent.pick(2, 3),
             work,
         );
     }

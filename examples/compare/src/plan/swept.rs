@@ -69,7 +69,7 @@ fn delay(plan: &mut Plan, extent: Extent) {
             count(pending as f64)
         );
         group(plan, name, title, Axis::Turns, about);
-        for half in extent.pick((-4..=8).step_by(2), (-4..=8).step_by(1)) {
+        for half in extent.pick((-4..=6).step_by(2), (-4..=8).step_by(1)) {
             let turns = 10_f64.powf(f64::from(half) / 2.0);
             let delay = turns * SLOTS;
             let work = Work::Steady(Steady {
@@ -153,7 +153,7 @@ fn share(plan: &mut Plan, extent: Extent) {
             events: 2 * pending,
             sizes: Sizes::DEFAULT,
         });
-        plan.add("share", one_in, label(one_in), runs(extent), work);
+        plan.add("share", one_in, label(one_in), extent.pick(2, 5), work);
     }
 }
 
@@ -173,7 +173,7 @@ fn burst(plan: &mut Plan, extent: Extent) {
         Axis::AtOnce,
         about,
     );
-    for bit in (0..=bits).step_by(2) {
+    for bit in (0..=bits).step_by(extent.pick(4, 2)) {
         let work = Work::Burst(Burst {
             timeouts,
             at_once: 1 << bit,
@@ -185,7 +185,7 @@ fn burst(plan: &mut Plan, extent: Extent) {
             "burst",
             at_once as f64,
             at_once.to_string(),
-            runs(extent),
+            extent.pick(2, 5),
             work,
         );
     }
@@ -217,7 +217,8 @@ fn size(plan: &mut Plan, extent: Extent) {
                 wheel_size: size,
             },
         });
-        plan.add("size", size as f64, size.to_string(), runs(extent), work);
+        let runs = extent.pick(2, 5);
+        plan.add("size", size as f64, size.to_string(), runs, work);
     }
 }
 
@@ -251,7 +252,7 @@ fn map(plan: &mut Plan, extent: Extent) {
                     sizes: Sizes::DEFAULT,
                 });
                 let label = format!("{pending} pending, {} turns", label(turns));
-                let runs = if row == 6 { 2 } else { extent.pick(2, 3) };
+                let runs = if row == 6 { 2 } else { extent.pick(1, 3) };
                 plan.add(name, turns, label, runs, work);
             }
         }

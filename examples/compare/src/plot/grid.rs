@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 const WIDTH: f64 = 480.0;
 /// Where the numbers pending stand.
-const LEFT: f64 = 54.0;
+const LEFT: f64 = 62.0;
 const TOP: f64 = 34.0;
 const ROW: f64 = 46.0;
 const LINE: f64 = 20.0;
@@ -79,7 +79,7 @@ pub(crate) fn grid(map: &Map) -> String {
             }
             text(&mut svg, [x, y], "", words);
             // About the width of the letters.
-            x += 7.0 * words.chars().count() as f64 + 12.0;
+            x += 7.3 * words.chars().count() as f64 + 12.0;
         }
     }
     svg.push_str("</svg>\n");
@@ -95,7 +95,7 @@ fn legend(map: &Map) -> Vec<Vec<(Option<Contestant>, String)>> {
             .collect(),
     ];
     if map.has_ties() {
-        let words = "pale: others cost as little, within the noise";
+        let words = "faint: others cost as little, within the noise";
         lines.push(vec![(None, words.to_owned())]);
     }
     if map.has_late() {
