@@ -219,7 +219,9 @@ impl Findings<'_> {
             _ => Take::Either,
         };
         if take == Take::One(Hierarchical) {
-            ratios.iter_mut().for_each(|ratio| *ratio = 1.0 / *ratio);
+            for ratio in &mut ratios {
+                *ratio = 1.0 / *ratio;
+            }
         }
         ratios.sort_by(f64::total_cmp);
         Some(Verdict {

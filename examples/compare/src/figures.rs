@@ -105,7 +105,11 @@ fn counted_part(from: Findings, group: &Group) -> Result<Section, Failure> {
             format!("{label}, per {each} timeout")
         };
         let sheet = Sheet::new(from.plan, from.results, group, figure, caption);
-        section.sheets.extend(sheet.and_then(Sheet::without_zeros));
+        // Of the sum, zeros are worth showing: some designs do nothing at all on the way.
+        section.sheets.extend(match figure {
+            WORK => sheet,
+            _ => sheet.and_then(Sheet::without_zeros),
+        });
     }
     Ok(section)
 }

@@ -37,11 +37,15 @@ impl Findings<'_> {
             ),
             self.headline("memory", "bytes", "Memory", "bytes a pending timeout"),
         ];
-        let notes = [self.firing(), self.awake(), self.captured()];
+        let notes = [
+            self.firing().unwrap_or_default(),
+            self.awake(),
+            "Resident memory, the 24 bytes that its task captures included.".to_owned(),
+        ];
         let with_notes = all.into_iter().zip(notes);
         let told = with_notes.filter_map(|(headline, note)| {
             let mut headline = headline?;
-            headline.note = note.unwrap_or_default();
+            headline.note = note;
             Some(headline)
         });
         told.collect()
@@ -55,14 +59,13 @@ impl Findings<'_> {
         title: &'static str,
         unit: &'static str,
     ) -> Option<Headline> {
-        let (number, case) = self.plan.of(group).next()?;
+        let (_, case) = self.plan.of(group).next()?;
         let values = self.first_row(group, figure);
         let about = self.plan.groups.iter().find(|it| it.name == group)?;
         let what = match group {
             "hold" => about.about.split(',').next().unwrap_or_default().to_owned() + ", ",
             _ => String::new(),
         };
-        debug_assert!(number < self.plan.cases.len());
         (!values.is_empty()).then(|| Headline {
             title,
             unit,
@@ -98,7 +101,7 @@ impl Findings<'_> {
     }
 
     /// What the wake-ups cost.
-    fn awake(&self) -> Option<String> {
+    fn awake(&self) -> String {
         let row = self.first_row("hold", "cpu_percent");
         let awake: Vec<String> = row
             .into_iter()
@@ -107,15 +110,9 @@ impl Findings<'_> {
                 format!("{} takes {} % of a core", code(who), significant(percent))
             })
             .collect();
-        Some(if awake.is_empty() {
-            "Nobody takes a measurable part of a core.".to_owned()
-        } else {
-            format!("{}; the others nothing.", list(&awake))
-        })
-    }
-
-    fn captured(&self) -> Option<String> {
-        self.plan.of("memory").next()?;
-        Some("Resident memory, the 24 bytes that its task captures included.".to_owned())
+        if awake.is_empty() {
+            return "Nobody takes a measurable part of a core.".to_owned();
+        }
+        format!("{}; the others nothing.", list(&awake))
     }
 }

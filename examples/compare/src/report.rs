@@ -52,7 +52,9 @@ impl Report<'_> {
             let mut inside = String::new();
             let (head, parts) = chapter.split_at(1);
             let _ = writeln!(inside, "<p>{}</p>", marked(&head[0].about));
-            parts.iter().for_each(|section| part(&mut inside, section));
+            for section in parts {
+                part(&mut inside, section);
+            }
             folded(&mut page, &head[0].title, &inside);
         }
         self.where_lines_cross(&mut page);
@@ -86,7 +88,9 @@ impl Report<'_> {
         }
         if !headlines.is_empty() {
             page.push_str("<div class=\"cards\">\n");
-            headlines.iter().for_each(|headline| card(page, headline));
+            for headline in headlines {
+                card(page, headline);
+            }
             page.push_str("</div>\n");
         }
         let _ = writeln!(

@@ -66,7 +66,7 @@ fn wrap(text: &mut String, margin: &str, words: &str) {
         let length = line.chars().count() + 1 + word.chars().count();
         if length > WIDTH && line.len() > margin.len() {
             let _ = writeln!(text, "{}", line.trim_end());
-            line = margin.to_owned();
+            margin.clone_into(&mut line);
         }
         line.push_str(word);
         line.push(' ');

@@ -47,8 +47,8 @@ pub(crate) fn run(load: &Burst, contestant: Contestant) -> Figures {
     let round = || {
         for &ticks in &delays {
             let delay = TICK * ticks as u32;
-            let times = Times::new(clock.now(), delay);
-            let task = move |_: &Timeout| times.fired();
+            let own = Times::new(clock.now(), delay);
+            let task = move |_: &Timeout| own.fired();
             let scheduled = timer.handle.new_timeout(task, delay);
             drop(scheduled.expect("a running timer takes a timeout"));
         }

@@ -96,8 +96,8 @@ impl Target for OnTimer {
 
     #[inline]
     fn schedule(&mut self, delay: Duration) -> Timeout {
-        let times = Times::new(self.clock.now(), delay);
-        let task = move |_: &Timeout| times.fired();
+        let own = Times::new(self.clock.now(), delay);
+        let task = move |_: &Timeout| own.fired();
         let scheduled = self.timer.handle.new_timeout(task, delay);
         scheduled.expect("a running timer takes a timeout")
     }

@@ -65,7 +65,7 @@ pub(crate) fn grid(map: &Map) -> String {
     }
     let style = "text-anchor=\"end\" fill-opacity=\"0.75\"";
     text(&mut svg, [LEFT - 7.0, foot + 17.0], style, "pending");
-    let middle = (LEFT + WIDTH) / 2.0;
+    let middle = f64::midpoint(LEFT, WIDTH);
     let style = "text-anchor=\"middle\" fill-opacity=\"0.75\"";
     let axis = "delay ÷ turn of the wheel (tick × slots)";
     text(&mut svg, [middle, foot + 35.0], style, axis);
@@ -130,7 +130,7 @@ fn draw(svg: &mut String, cell: &Cell, [x, y]: [f64; 2], width: f64) {
     );
     if let Some(late) = cell.late {
         let words = factor(late.factor);
-        let start = x + (width - line(&words) + 5.0) / 2.0;
+        let start = x + (width - line(&words)) / 2.0 + 2.5;
         mark(svg, late.who, [start + 5.0, y + 32.0]);
         text(svg, [start + 13.0, y + 36.0], "font-size=\"12\"", &words);
     }
