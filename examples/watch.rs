@@ -326,7 +326,8 @@ impl Show {
                         return Err(Mistake(400, why));
                     }
                 };
-                self.replace(Some(kind), None).map_err(internal)?;
+                self.replace(Some(kind), None)
+                    .map_err(|error| internal(&*error))?;
                 Ok("another wheel, and counters from zero".to_owned())
             }
             ("/tick", text) => {
@@ -334,7 +335,8 @@ impl Show {
                 let tick = tick.ok_or_else(|| {
                     Mistake(400, format!("`{text}` is no tick: one of {TICKS_MS:?} ms"))
                 })?;
-                self.replace(None, Some(tick)).map_err(internal)?;
+                self.replace(None, Some(tick))
+                    .map_err(|error| internal(&*error))?;
                 Ok(format!("a tick of {tick} ms, and counters from zero"))
             }
             _ => Err(Mistake(404, format!("there is no {path} here"))),
@@ -342,7 +344,7 @@ impl Show {
     }
 }
 
-fn internal(error: Box<dyn Error>) -> Mistake {
+fn internal(error: &dyn Error) -> Mistake {
     Mistake(500, error.to_string())
 }
 
@@ -361,8 +363,10 @@ fn draw(running: &mut Running) -> String {
         text,
         "\"wheel\":\"{name}\",\"buckets\":{buckets},\"tick_ms\":{tick_ms},\"tick\":{tick}"
     );
-    // What should have fired some ticks ago: the timer thread is busy with something else.
-    let overdue = seen.iter().filter(|it| it.due_tick + 3 < tick).count();
+    // What should have fired some ticks ago by the clock, whatever the hand says: the timer thread is busy with
+    // something else.
+    let passed = (running.started.elapsed().as_nanos() / running.tick.as_nanos()) as u64;
+    let overdue = seen.iter().filter(|it| it.due_tick + 3 < passed).count();
     let _ = write!(text, ",\"overdue\":{overdue},\"rows\":");
     match running.kind {
         Kind::Hashed => write_rows(&mut text, &ring(&seen, tick)),
