@@ -309,7 +309,35 @@ fn the_kernels_wheel_moves_nothing() {
 fn the_kernels_wheel_waits_for_what_is_beyond_its_reach() {
     let reach = 63_u64 << 24;
     let far = 3 * reach + 12_345;
-    let fired = fired_at(&[far], 0, far + (1 << 24));
-    assert_eq!(fired.len(), 1);
-    assert!((far..far + (1 << 24)).contains(&fired[0]), "{fired:?}");
+    let ticks = |ticks: u64| Duration::from_nanos(ticks * TICK.as_nanos() as u64);
+    let mut pair = Pair::new(Contestant::Kernel, 8, 20);
+    pair.schedule(ticks(far));
+    pair.advance(ticks(far - 1));
+    assert_eq!(pair.timer.handle.pending_timeouts(), 1);
+    // By the wheel itself, once for each reach that it lay ahead.
+    assert_eq!(pair.timer.handle.stats().passed_over, 3);
+    pair.advance(ticks(1 << 24));
+    assert!(pair.model.is_empty());
+}
+
+/// A bucket that a sweep has emptied has no boundary any more.
+#[test]
+fn a_swept_bucket_of_the_kernels_wheel_wakes_nobody() {
+    let mut pair = Pair::new(Contestant::Kernel, 8, 20);
+    for number in 0..10_000 {
+        pair.schedule(TICK * (1_000 + number % 1_000));
+    }
+    pair.advance(TICK);
+    for number in 0..10_000 {
+        pair.cancel(number);
+    }
+    let stats = || pair.timer.handle.stats();
+    while stats().filed > 5_000 {
+        pair.clock.advance(TICK);
+    }
+    let (swept, wakeups) = (stats().swept, stats().wakeups);
+    assert!(swept >= 5_000, "{swept}");
+    pair.clock.advance(TICK * 3_000);
+    // Buckets of 64 ticks: 16 in all, and less than half of the entries are left in them.
+    assert!(stats().wakeups - wakeups <= 9, "{:?}", stats());
 }
