@@ -8,10 +8,9 @@
 mod tests;
 
 use crate::case::Work;
-use crate::contestant::Contestant::{self, Hashed, Heap, Hierarchical};
+use crate::contestant::Contestant::{self, Hashed, Hierarchical};
 use crate::findings::Findings;
 use crate::group::Axis;
-use crate::lines::{Line, crossings};
 use crate::load::{CPU_NS, WAKEUPS, WORK};
 use crate::map::{Form, Place};
 use crate::telling::{code, of};
@@ -64,78 +63,86 @@ impl Findings<'_> {
     /// The rows.
     pub(crate) fn choices(&self) -> Vec<Choice> {
         let mut choices = Vec::new();
-        choices.extend(self.by_delay(Form::Fired));
-        choices.extend(self.by_delay(Form::Cancelled));
-        choices.extend(self.few());
-        choices.extend(self.many());
+        for form in Form::ALL {
+            choices.extend(self.by_delay(form));
+        }
+        choices.extend(Form::ALL.iter().filter_map(|&form| self.few(form)));
         choices.extend(self.crowd());
         choices.extend(self.free_size());
         choices
     }
 
-    /// One row, or two where the order of the two changes clearly, and once.
+    /// Where more than a few are pending: one row, or two where one timer is to be taken up to some delay and the
+    /// other from the next longer one on.
     fn by_delay(&self, form: Form) -> Vec<Choice> {
-        let places = self.places(form);
-        let found = match (
-            self.delay_line(form, Hashed),
-            self.delay_line(form, Hierarchical),
-        ) {
-            (Some(hashed), Some(hierarchical)) => crossings(&hashed, &hierarchical),
-            _ => Vec::new(),
-        };
-        let what = match form {
-            Form::Fired => "Most timeouts fire",
-            Form::Cancelled => "Most are cancelled before they are due",
-        };
+        let mut places = self.places(form);
+        places.retain(|place| place.pending > FEW);
         let row = |load: String, range: RangeInclusive<f64>| {
-            let inside = |place: &&Place| range.contains(&place.turns);
-            let cases: Vec<usize> = places.iter().filter(inside).map(|it| it.case).collect();
+            let cases = cases_in(&places, range);
             self.choice(load, &cases, self.entries(&cases))
         };
-        let [crossing] = found[..] else {
+        let what = in_words(form);
+        let Some((short, long)) = self.split(&places) else {
             let load = format!("{what}, after delays of any length");
             return row(load, 0.0..=f64::INFINITY).into_iter().collect();
         };
-        let turns = Axis::Turns.in_words(crossing.at);
-        let by_default = time(crossing.at * DEFAULT_TURN);
-        let short =
-            format!("{what}; delays up to about {turns} ({by_default} on the default wheel)");
-        let long = format!("{what}; longer delays");
-        // What lies between the clear points decides neither row.
-        let (left, right) = (crossing.between.0 * 1.001, crossing.between.1 * 0.999);
-        let rows = [row(short, 0.0..=left), row(long, right..=f64::INFINITY)];
+        let by_default = time(short * DEFAULT_TURN);
+        let [up_to, from] = [short, long].map(|turns| Axis::Turns.in_words(turns));
+        let rows = [
+            row(
+                format!("{what}; delays up to {up_to} ({by_default} on the default wheel)"),
+                0.0..=short,
+            ),
+            row(
+                format!("{what}; delays of {from} and more"),
+                long..=f64::INFINITY,
+            ),
+        ];
         rows.into_iter().flatten().collect()
     }
 
-    /// The delay sweep of one contestant.
-    fn delay_line(&self, form: Form, who: Contestant) -> Option<Line> {
-        let (lines, _) = self.lines(&format!("delay-{}", form.name()), CPU_NS)?;
-        of(&lines, who).cloned()
+    /// The two delays next to each other between which the verdict changes, if it does. Of several such pairs the one
+    /// that divides the costs best. What has one verdict as a whole is divided only if the other timer is to be taken on
+    /// one side.
+    fn split(&self, places: &[Place]) -> Option<(f64, f64)> {
+        let mut turns: Vec<f64> = places.iter().map(|place| place.turns).collect();
+        turns.sort_by(f64::total_cmp);
+        turns.dedup();
+        let take = |cases: &[usize]| self.verdict(cases).map(|it| it.take);
+        let whole = take(&cases_in(places, 0.0..=f64::INFINITY))?;
+        let mut best: Option<(f64, (f64, f64))> = None;
+        for pair in turns.windows(2) {
+            let left = cases_in(places, 0.0..=pair[0]);
+            let right = cases_in(places, pair[1]..=f64::INFINITY);
+            let (Some(short), Some(long)) = (take(&left), take(&right)) else {
+                continue;
+            };
+            let is_told = whole == Take::Either || ![short, long].contains(&Take::Either);
+            let score = (self.lead(&left) - self.lead(&right)).abs();
+            let is_best = best.is_none_or(|(highest, _)| score > highest);
+            if short != long && is_told && is_best {
+                best = Some((score, (pair[0], pair[1])));
+            }
+        }
+        best.map(|(_, pair)| pair)
     }
 
-    fn few(&self) -> Option<Choice> {
-        let cases = self.by_pending(|pending| pending <= FEW);
-        let load = format!("At most {} pending", count(FEW));
+    /// How much cheaper the hashed wheel is, summed up over some cases.
+    fn lead(&self, cases: &[usize]) -> f64 {
+        let cost = |case: usize, who| Some(self.results.get(case, who, CPU_NS)?.median.ln());
+        let lead = |&case: &usize| Some(cost(case, Hierarchical)? - cost(case, Hashed)?);
+        cases.iter().filter_map(lead).sum()
+    }
+
+    fn few(&self, form: Form) -> Option<Choice> {
+        let places = self.places(form).into_iter();
+        let cases: Vec<usize> = places
+            .filter(|place| place.pending <= FEW)
+            .map(|place| place.case)
+            .collect();
+        let what = in_words(form).to_lowercase();
+        let load = format!("At most {} pending, and {what}", count(FEW));
         self.choice(load, &cases, self.wakes(&cases))
-    }
-
-    fn many(&self) -> Option<Choice> {
-        let places = Form::ALL.iter().flat_map(|&form| self.places(form));
-        let most = places.map(|it| it.pending).max_by(f64::total_cmp)?;
-        let from = most.min(1e6);
-        let cases = self.by_pending(|pending| pending >= from);
-        let load = format!("{} pending or more", count(from));
-        (from > FEW)
-            .then(|| self.choice(load, &cases, self.grows()))
-            .flatten()
-    }
-
-    fn by_pending(&self, wanted: impl Fn(f64) -> bool) -> Vec<usize> {
-        let places = Form::ALL.iter().flat_map(|&form| self.places(form));
-        places
-            .filter(|it| wanted(it.pending))
-            .map(|it| it.case)
-            .collect()
     }
 
     fn crowd(&self) -> Option<Choice> {
@@ -286,26 +293,6 @@ impl Findings<'_> {
         ))
     }
 
-    /// How the cost grows with the number pending.
-    fn grows(&self) -> Option<String> {
-        let (lines, axis) = self.lines("pending-fired", CPU_NS)?;
-        let grown = |who| {
-            let line = of(&lines, who)?;
-            Some(factor(line.last().y.median / line.at(1000.0)?.median))
-        };
-        Some(format!(
-            "from {} to {} the cost goes {} on {}, {} on {}, {} on {}",
-            axis.place(1000.0),
-            axis.in_words(lines.first()?.last().x),
-            grown(Hashed)?,
-            code(Hashed),
-            grown(Hierarchical)?,
-            code(Hierarchical),
-            grown(Heap)?,
-            code(Heap)
-        ))
-    }
-
     /// A figure from the least to the most.
     fn span(&self, cases: &[usize], who: Contestant, figure: &str) -> Option<String> {
         let of = |case: &usize| self.results.get(*case, who, figure);
@@ -347,6 +334,19 @@ impl Verdict {
             ),
         }
     }
+}
+
+fn in_words(form: Form) -> &'static str {
+    match form {
+        Form::Fired => "Most timeouts fire",
+        Form::Cancelled => "Most are cancelled before they are due",
+    }
+}
+
+/// The cases with delays in this range of turns.
+fn cases_in(places: &[Place], range: RangeInclusive<f64>) -> Vec<usize> {
+    let inside = places.iter().filter(|place| range.contains(&place.turns));
+    inside.map(|place| place.case).collect()
 }
 
 /// The geometric mean.

@@ -30,7 +30,7 @@ impl Findings<'_> {
                 "ns of CPU to schedule one and cancel one",
             ),
             self.headline(
-                "hold",
+                "idle",
                 "wakeups_per_s",
                 "Wake-ups while nothing is due",
                 "a second",
@@ -61,11 +61,7 @@ impl Findings<'_> {
     ) -> Option<Headline> {
         let (_, case) = self.plan.of(group).next()?;
         let values = self.first_row(group, figure);
-        let about = self.plan.groups.iter().find(|it| it.name == group)?;
-        let what = match group {
-            "hold" => about.about.split(',').next().unwrap_or_default().to_owned() + ", ",
-            _ => String::new(),
-        };
+        let what = if group == "idle" { "tick 1 ms, " } else { "" };
         (!values.is_empty()).then(|| Headline {
             title,
             unit,
@@ -93,16 +89,20 @@ impl Findings<'_> {
             .map(|(who, ns)| {
                 let late = self.results.get(number, who, LATE_PERCENT);
                 let late = late.filter(|_| who.is_late());
-                let late = late.map_or(String::new(), |y| format!(", {:.0} % late", y.median));
+                let late = late.map_or(String::new(), |y| format!(" ({:.0} % late)", y.median));
                 format!("`{}` {}{late}", who.name(), significant(ns))
             })
             .collect();
         (!told.is_empty()).then(|| format!("To fire one ({}): {} ns.", case.label, list(&told)))
     }
 
-    /// What the wake-ups cost.
+    /// What a timer takes that has many timeouts, none of them due.
     fn awake(&self) -> String {
         let row = self.first_row("hold", "cpu_percent");
+        let Some(about) = self.plan.groups.iter().find(|it| it.name == "hold") else {
+            return String::new();
+        };
+        let load = about.about.split(',').next().unwrap_or_default();
         let awake: Vec<String> = row
             .into_iter()
             .filter(|(_, percent)| *percent >= 0.05)
@@ -111,8 +111,8 @@ impl Findings<'_> {
             })
             .collect();
         if awake.is_empty() {
-            return "Nobody takes a measurable part of a core.".to_owned();
+            return format!("With {load}, nobody takes a measurable part of a core.");
         }
-        format!("{}; the others nothing.", list(&awake))
+        format!("With {load}, {}; the others nothing.", list(&awake))
     }
 }

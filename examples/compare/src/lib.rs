@@ -45,10 +45,12 @@ use machine::Machine;
 use plan::{Extent, Plan};
 use report::Report;
 use results::Results;
-use std::fs;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
+use std::{fs, io};
 use store::Run;
 
 type Failure = Box<dyn std::error::Error>;
@@ -125,10 +127,6 @@ fn compare(options: &Options) -> Result<bool, Failure> {
         crossings: figures::all_crossings(from),
         sections: figures::sections(from)?,
     };
-    print!("{}", terminal::first_screen(&report));
-    if options.details {
-        print!("{}", terminal::details(&report));
-    }
     create(&options.out.join("plots"))?;
     write_all(&options.out, &report)?;
     if let Some(readme) = readme {
@@ -139,10 +137,14 @@ fn compare(options: &Options) -> Result<bool, Failure> {
     } else {
         " (--details prints its tables)"
     };
-    println!(
-        "written: {}{hint}",
-        options.out.join("report.html").display()
-    );
+    let mut text = terminal::first_screen(&report);
+    if options.details {
+        text.push_str(&terminal::details(&report));
+    }
+    let page = options.out.join("report.html");
+    let _ = writeln!(text, "written: {}{hint}", page.display());
+    // Whoever has closed the pipe has seen enough.
+    let _ = io::stdout().write_all(text.as_bytes());
     Ok(results.failures.is_empty())
 }
 
@@ -202,7 +204,11 @@ fn remarks(
             .push("A DEBUG BUILD: its times mean nothing. Use `cargo run --release`.".to_owned());
     }
     if options.rounds < 5 && options.extent == Extent::Full {
-        remarks.push(format!("At most {} runs of each case.", options.rounds));
+        let plural = if options.rounds == 1 { "" } else { "s" };
+        remarks.push(format!(
+            "At most {} run{plural} of each case.",
+            options.rounds
+        ));
     }
     if options.is_filtered() {
         remarks.push("A filter was set: not everything was run.".to_owned());

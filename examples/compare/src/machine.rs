@@ -20,14 +20,17 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn look() -> Machine {
-        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let arguments = what_is_run(std::env::args().skip(1));
         let separator = if arguments.is_empty() { "" } else { " -- " };
         let build = if cfg!(debug_assertions) {
             ""
         } else {
             " --release"
         };
-        let kernel = format!("{} {}", read("ostype"), read("osrelease"));
+        let release = read("osrelease");
+        // What a distribution adds to the version is left out.
+        let release = release.split('-').next().unwrap_or_default();
+        let kernel = format!("{} {release}", read("ostype"));
         Machine {
             processor: processor(),
             cores: thread::available_parallelism().map_or(1, usize::from),
@@ -49,6 +52,19 @@ impl Machine {
             self.processor, self.cores, self.kernel, self.compiler, self.version
         )
     }
+}
+
+/// The arguments that say what is run, and not where it is written.
+fn what_is_run(mut arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let mut kept = Vec::new();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--out" | "--readme" => drop(arguments.next()),
+            "--details" => {}
+            _ => kept.push(argument),
+        }
+    }
+    kept
 }
 
 /// The day in universal time.
@@ -109,7 +125,14 @@ fn processor() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::date;
+    use super::{date, what_is_run};
+
+    #[test]
+    fn the_command_says_what_was_run_and_not_where_it_was_written() {
+        let arguments = "--out /a/b --quick --details --filter churn --readme R.md";
+        let kept = what_is_run(arguments.split(' ').map(str::to_owned));
+        assert_eq!(kept, ["--quick", "--filter", "churn"]);
+    }
 
     #[test]
     fn days_become_dates() {

@@ -24,7 +24,7 @@ pub(crate) fn filled(readme: &str, report: &Report) -> Result<String, String> {
     let mut text = readme.to_owned();
     for (part, written) in PARTS.iter().zip([answer(report), details(report)]) {
         let (from, to) = span(&text, part)?;
-        text.replace_range(from..to, &format!("\n{}\n", written.trim()));
+        text.replace_range(from..to, &format!("\n\n{}\n\n", written.trim()));
     }
     Ok(text)
 }

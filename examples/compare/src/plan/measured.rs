@@ -153,7 +153,7 @@ fn rest(plan: &mut Plan, extent: Extent) {
     }
     let about = format!("No timeout, or one due in hours, watched for {watch_ms} ms; tick 1 ms.");
     group(plan, "idle", "Idle", FIGURES, about);
-    let numbers: &[usize] = extent.pick(&[1], &[0, 1]);
+    let numbers: &[usize] = extent.pick(&[1], &[1, 0]);
     for &pending in numbers {
         let work = Work::Rest(Rest {
             pending,
