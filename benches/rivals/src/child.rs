@@ -1,6 +1,6 @@
 //! The child process: one run of one workload on one contestant.
 
-use crate::case::Case;
+use crate::case::{Case, Workload};
 #[cfg(feature = "own")]
 use crate::contestant::own;
 use crate::contestant::{
@@ -8,11 +8,28 @@ use crate::contestant::{
 };
 use crate::workload::{self, Figures, format_line};
 
+type Run = fn(&Case) -> Figures;
+
 /// Runs and prints the line of figures. Ends the process without tearing the timer down: what
 /// that costs is no part of any workload.
 pub(crate) fn run(contestant: &str, args: &[String]) -> Result<(), String> {
     let case = Case::from_args(args)?;
-    let run: fn(&Case) -> Figures = match contestant {
+    let found = match case.workload {
+        Workload::Oversubscribed => oversubscribed(contestant),
+        Workload::At => at(contestant),
+        _ => any(contestant),
+    };
+    let run = found.ok_or_else(|| {
+        let workload = case.workload.name();
+        format!("there is no contestant `{contestant}` for {workload}")
+    })?;
+    let figures = run(&case);
+    println!("{}", format_line(&figures));
+    std::process::exit(0)
+}
+
+fn any(contestant: &str) -> Option<Run> {
+    let run: Run = match contestant {
         #[cfg(feature = "own")]
         "hashed" => workload::run::<own::Hashed>,
         #[cfg(feature = "own")]
@@ -25,9 +42,33 @@ pub(crate) fn run(contestant: &str, args: &[String]) -> Result<(), String> {
         "btreemap" => workload::run::<btree::Tree>,
         "binaryheap" => workload::run::<binary_heap::Heap>,
         "array" => workload::run::<array::Array>,
-        other => return Err(format!("there is no contestant `{other}`")),
+        _ => return None,
     };
-    let figures = run(&case);
-    println!("{}", format_line(&figures));
-    std::process::exit(0)
+    Some(run)
+}
+
+fn oversubscribed(contestant: &str) -> Option<Run> {
+    let run: Run = match contestant {
+        #[cfg(feature = "own")]
+        "hashed" => workload::oversubscribed::run::<own::Hashed>,
+        #[cfg(feature = "own")]
+        "hierarchical" => workload::oversubscribed::run::<own::Hierarchical>,
+        "tokio" => workload::oversubscribed::run::<tokio_sleep::MultiThread>,
+        _ => return None,
+    };
+    Some(run)
+}
+
+#[cfg(feature = "surface2")]
+fn at(contestant: &str) -> Option<Run> {
+    match contestant {
+        "hashed" => Some(workload::at::hashed),
+        "hierarchical" => Some(workload::at::hierarchical),
+        _ => None,
+    }
+}
+
+#[cfg(not(feature = "surface2"))]
+fn at(_contestant: &str) -> Option<Run> {
+    None
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::case::Sizes;
+use crate::case::{Case, Sizes, Workload};
 
 pub(crate) const USAGE: &str = "\
 Usage: cargo run --release -p rivals -- [OPTIONS]
@@ -10,6 +10,9 @@ Usage: cargo run --release -p rivals -- [OPTIONS]
 Measures this crate's timers and their rivals side by side, each run in a
 process of its own, contestants taking turns.
 
+  --all            every row: also tails, oversubscribed, producers, at-once,
+                   boundary, fine, at, memory-burst and growth, which otherwise run only
+                   if a word of a filter is how their name begins
   --quick          a tenth of the work, and two runs of each unless --runs says otherwise
   --runs N         runs of each contestant in each row (default 5)
   --filter WORDS   only what has all of these comma-separated words in its
@@ -18,6 +21,7 @@ process of its own, contestants taking turns.
   --growth         also the growth curves: 1 k to 10 M pending, 1 to 8 producers
   --flight LIST    timeouts in flight per producer in churn (default 1000,100000)
   --producers LIST numbers of producers in churn, 1 to 8 (default 1,2)
+  --seconds N      each half of an oversubscribed run, 1 to 60 (default 5, quick 1)
   --out FILE       also write all figures as CSV
   --list           show rows and contestants, and stop
   --help           show this, and stop
@@ -39,6 +43,8 @@ pub(crate) enum Command {
 pub(crate) struct Options {
     pub(crate) sizes: Sizes,
     pub(crate) runs: usize,
+    all: bool,
+    growth: bool,
     filters: Vec<Vec<String>>,
     pub(crate) out: Option<PathBuf>,
 }
@@ -57,11 +63,13 @@ pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
     let mut options = Options {
         sizes: Sizes {
             quick: false,
-            growth: false,
             flights: vec![1_000, 100_000],
             producers: vec![1, 2],
+            seconds: 0,
         },
         runs: 0,
+        all: false,
+        growth: false,
         filters: Vec::new(),
         out: None,
     };
@@ -71,19 +79,24 @@ pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
         match arg.as_str() {
             "--quick" => options.sizes.quick = true,
-            "--growth" => options.sizes.growth = true,
+            "--all" => options.all = true,
+            "--growth" => options.growth = true,
             "--list" => list = true,
             "--help" | "-h" => return Ok(Command::Help),
             "--runs" => options.runs = number(arg, value()?, 1..=1_000)?,
             "--filter" => options.filters.push(words(value()?)),
             "--flight" => options.sizes.flights = numbers(arg, value()?, 1..=10_000_000)?,
             "--producers" => options.sizes.producers = numbers(arg, value()?, 1..=8)?,
+            "--seconds" => options.sizes.seconds = number(arg, value()?, 1..=60)? as u64,
             "--out" => options.out = Some(PathBuf::from(value()?)),
             other => return Err(format!("there is no option `{other}`")),
         }
     }
     if options.runs == 0 {
         options.runs = if options.sizes.quick { 2 } else { 5 };
+    }
+    if options.sizes.seconds == 0 {
+        options.sizes.seconds = if options.sizes.quick { 1 } else { 5 };
     }
     if list {
         return Ok(Command::List(options));
@@ -117,9 +130,19 @@ fn words(text: &str) -> Vec<String> {
 
 impl Options {
     /// Whether this contestant is to run in this row.
-    pub(crate) fn selects(&self, row: &str, contestant: &str) -> bool {
+    pub(crate) fn selects(&self, case: &Case, contestant: &str) -> bool {
+        let row = case.to_string();
         let name = format!("{row}/{contestant}");
-        let all_in = |words: &Vec<String>| words.iter().all(|word| name.contains(word.as_str()));
-        self.filters.is_empty() || self.filters.iter().any(all_in)
+        let named = |words: &[String]| words.iter().any(|word| row.starts_with(word.as_str()));
+        let all_in = |words: &[String]| words.iter().all(|word| name.contains(word.as_str()));
+        let asked_for = !case.workload.is_extra()
+            || self.all
+            || self.growth && case.workload == Workload::Growth;
+        if self.filters.is_empty() {
+            return asked_for;
+        }
+        self.filters
+            .iter()
+            .any(|words| all_in(words) && (asked_for || named(words)))
     }
 }

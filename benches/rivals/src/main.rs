@@ -8,6 +8,7 @@ mod case;
 mod child;
 mod cli;
 mod contestant;
+mod histogram;
 mod measure;
 mod runner;
 mod table;

@@ -64,6 +64,12 @@ fn voluntary_switches(status: &str) -> Option<u64> {
     rest.trim().parse().ok()
 }
 
+/// Asks for the calling thread to be woken as exactly as the system can.
+pub(crate) fn finest_timer_slack() {
+    // SAFETY: this option takes a number and touches nothing but the calling thread's slack.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
+}
+
 /// Waits until the other threads have worked off what they were given: until they use less than
 /// a fifth of a core, but no longer than `limit`. Returns how long that took them.
 pub(crate) fn wait_until_quiet(limit: Duration) -> Duration {

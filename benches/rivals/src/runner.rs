@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::case::{self, Case};
 use crate::cli::{CHILD, Options};
-use crate::contestant::{self, Info, netty};
+use crate::contestant::{self, Info, Program};
 use crate::measure::Neighbours;
 use crate::table::{Row, Table};
 use crate::workload::{Figures, parse_line};
@@ -21,13 +21,13 @@ struct Plan {
     contestants: Vec<&'static Info>,
 }
 
-fn plan(options: &Options, netty: bool) -> Vec<Plan> {
+/// All rows that are selected, without those in `left_out`.
+fn plan(options: &Options, left_out: &[&str]) -> Vec<Plan> {
     let plans = case::all(&options.sizes).into_iter().map(|case| {
-        let name = case.to_string();
         let all = contestant::ALL.iter();
         let contestants = all
-            .filter(|info| info.takes_part(&case) && options.selects(&name, info.name))
-            .filter(|info| netty || info.name != netty::NAME)
+            .filter(|info| info.takes_part(&case) && options.selects(&case, info.name))
+            .filter(|info| !left_out.contains(&info.name))
             .collect();
         Plan { case, contestants }
     });
@@ -36,7 +36,7 @@ fn plan(options: &Options, netty: bool) -> Vec<Plan> {
 
 /// Shows what would be run.
 pub(crate) fn list(options: &Options) {
-    for plan in plan(options, true) {
+    for plan in plan(options, &[]) {
         let names: Vec<&str> = plan.contestants.iter().map(|info| info.name).collect();
         println!("{:16} {}", plan.case.to_string(), names.join(" "));
     }
@@ -48,7 +48,7 @@ pub(crate) fn list(options: &Options) {
 
 /// Runs everything that is selected and shows it.
 pub(crate) fn measure(options: &Options) -> Result<(), String> {
-    let plans = plan(options, netty_takes_part(options));
+    let plans = plan(options, &left_out(options));
     if plans.is_empty() {
         return Err("nothing is selected; --list shows what there is".to_owned());
     }
@@ -74,20 +74,22 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     }
 }
 
-fn netty_takes_part(options: &Options) -> bool {
-    let wanted = plan(options, true)
-        .iter()
-        .any(|plan| plan.contestants.iter().any(|info| info.name == netty::NAME));
-    if !wanted {
-        return false;
-    }
-    match netty::prepare() {
-        Ok(()) => true,
-        Err(missing) => {
-            eprintln!("netty is left out: {missing}");
-            false
+/// Prepares the contestants that are programs of their own, and says in one line each why one
+/// cannot take part.
+fn left_out(options: &Options) -> Vec<&'static str> {
+    let plans = plan(options, &[]);
+    let wanted = |info: &Info| plans.iter().any(|plan| plan.contestants.contains(&info));
+    let mut names = Vec::new();
+    for info in contestant::ALL.iter().filter(|info| wanted(info)) {
+        let Program::Script(script) = info.program else {
+            continue;
+        };
+        if let Err(missing) = script.prepare() {
+            eprintln!("{} is left out: {missing}", info.name);
+            names.push(info.name);
         }
     }
+    names
 }
 
 /// Every contestant once, then every contestant again: a slow moment of the machine hits all.
@@ -101,11 +103,15 @@ fn measure_row(plan: &Plan, runs: usize, progress: &mut Progress) -> Table {
             let index = (turn + run) % count;
             let info = plan.contestants[index];
             let neighbours = Neighbours::watch();
-            let result = run_child(&plan.case, info.name);
+            let case = Case {
+                round: run as u64,
+                ..plan.case.clone()
+            };
+            let result = run_child(&case, info);
             busiest = busiest.max(neighbours.share());
             progress.show(&plan.case, info.name, run + 1, &result);
             match result {
-                Ok(figures) => rows[index].add(figures),
+                Ok(figures) => rows[index].add(run, figures),
                 Err(_) => rows[index].failed += 1,
             }
         }
@@ -113,14 +119,15 @@ fn measure_row(plan: &Plan, runs: usize, progress: &mut Progress) -> Table {
     Table::new(plan.case.clone(), rows, busiest)
 }
 
-fn run_child(case: &Case, contestant: &str) -> Result<Figures, String> {
-    let mut command = if contestant == netty::NAME {
-        netty::command()
-    } else {
-        let own = std::env::current_exe().map_err(|error| error.to_string())?;
-        let mut command = Command::new(own);
-        command.args([CHILD, contestant]);
-        command
+fn run_child(case: &Case, info: &Info) -> Result<Figures, String> {
+    let mut command = match info.program {
+        Program::Script(script) => script.command(),
+        Program::Own => {
+            let own = std::env::current_exe().map_err(|error| error.to_string())?;
+            let mut command = Command::new(own);
+            command.args([CHILD, info.name]);
+            command
+        }
     };
     command.args(case.to_args());
     let mut child = command

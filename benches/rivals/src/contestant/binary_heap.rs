@@ -3,7 +3,8 @@
 //! Best use: as for the tree, a short `parking_lot` lock, a notification only for a new earliest
 //! timeout, all that is due taken at once. A heap cannot remove from its middle, so the task lies
 //! in a vector of slots with generations beside the heap: `cancel` empties the slot, and once more
-//! than half of the heap is dead, the dead are swept out, so memory stays bounded.
+//! than half of the heap is dead, the dead are swept out, so memory stays bounded. `reset` is a new
+//! generation and a new entry for the same slot.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,6 +19,7 @@ pub(crate) struct Heap;
 
 impl Contestant for Heap {
     type Timer<T: Task> = Shared<T>;
+    const RESETS: bool = true;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,15 +73,34 @@ impl<T> Queue<T> {
         slot.task.take()
     }
 
+    /// Whether the timeout is the earliest now, and its new key; `None` if it has fired.
+    fn reset(&mut self, key: Key, due: u64) -> Option<(bool, Key)> {
+        let slot = &mut self.slots[key.slot];
+        if slot.generation != key.generation {
+            return None;
+        }
+        slot.generation += 1;
+        let generation = slot.generation;
+        let key = Key { generation, ..key };
+        let earliest = self.heap.peek().is_none_or(|first| due < first.0.due);
+        self.heap.push(Reverse(Entry { due, key }));
+        self.sweep();
+        Some((earliest, key))
+    }
+
     fn cancel(&mut self, key: Key) -> Option<T> {
         let task = self.remove(key);
+        self.sweep();
+        task
+    }
+
+    fn sweep(&mut self) {
         let live = self.slots.len() - self.free.len();
         if self.heap.len() > 2 * live + 64 {
             let slots = &self.slots;
             self.heap
                 .retain(|Reverse(entry)| slots[entry.key.slot].generation == entry.key.generation);
         }
-        task
     }
 
     fn take_due(&mut self, now: u64, due: &mut Vec<T>) {
@@ -164,5 +185,16 @@ impl<T: Task> Producer<T> for &Shared<T> {
     fn cancel(&mut self, key: Key) {
         let removed = self.0.queue.lock().cancel(key);
         drop(removed);
+    }
+    #[inline]
+    fn reset(&mut self, key: &mut Key, delay: Duration) {
+        let due = self.0.clock.after(delay);
+        let moved = self.0.queue.lock().reset(*key, due);
+        if let Some((earliest, moved)) = moved {
+            *key = moved;
+            if earliest {
+                self.0.earlier.notify_one();
+            }
+        }
     }
 }

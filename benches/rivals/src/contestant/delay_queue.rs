@@ -21,6 +21,7 @@ pub(crate) struct Queue;
 
 impl Contestant for Queue {
     type Timer<T: Task> = Shared<T>;
+    const RESETS: bool = true;
 }
 
 pub(crate) struct Shared<T> {
@@ -87,5 +88,9 @@ impl<T: Task> Producer<T> for Entered<'_, T> {
     fn cancel(&mut self, key: Key) {
         let removed = self.queue.lock().remove(&key);
         drop(removed);
+    }
+    #[inline]
+    fn reset(&mut self, key: &mut Key, delay: Duration) {
+        self.queue.lock().reset(key, delay);
     }
 }

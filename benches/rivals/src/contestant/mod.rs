@@ -9,8 +9,8 @@ pub(crate) mod async_io;
 pub(crate) mod binary_heap;
 pub(crate) mod btree;
 pub(crate) mod delay_queue;
+pub(crate) mod external;
 pub(crate) mod hash_wheel;
-pub(crate) mod netty;
 #[cfg(feature = "own")]
 pub(crate) mod own;
 pub(crate) mod thread_pool;
@@ -19,6 +19,7 @@ pub(crate) mod tokio_sleep;
 use std::time::{Duration, Instant};
 
 use crate::case::{Case, Workload};
+use external::Script;
 
 /// What runs when a timeout falls due. A type of its own instead of a boxed closure, so that a
 /// contestant may store it without an allocation.
@@ -35,6 +36,19 @@ pub(crate) trait Contestant {
     const DROP_CANCELS: bool = false;
     /// Cancelling gives the memory of a timeout back, now or soon, and not only at its deadline.
     const CANCEL_FREES: bool = true;
+    /// A pending timeout can be given another deadline in place: [`Producer::reset`].
+    const RESETS: bool = false;
+}
+
+/// A timer that the oversubscribed row can use: it has repeated tasks, or can be made to.
+pub(crate) trait Repeats<T>: Timer<T> {
+    /// Calls `run` every `period`, phase kept, missed calls skipped.
+    fn every(&self, period: Duration, run: impl FnMut() + Send + 'static);
+
+    /// Entries in the queue between the callers and the timer's thread, where the timer tells.
+    fn queued(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A running timer.
@@ -64,6 +78,13 @@ pub(crate) trait Producer<T> {
     /// armed future that is only ever dropped needs no real waker.
     fn arm_to_fire(&mut self, task: T, delay: Duration) -> Self::Handle {
         self.arm(task, delay)
+    }
+
+    /// Moves what `handle` stands for to `delay` from now. Called only where
+    /// [`Contestant::RESETS`] says so.
+    fn reset(&mut self, handle: &mut Self::Handle, delay: Duration) {
+        let _ = (handle, delay);
+        unreachable!("this contestant has no reset");
     }
 }
 
@@ -98,10 +119,24 @@ pub(crate) struct Info {
     pub(crate) what: &'static str,
     /// Its tick can be set; the others have one resolution and run the 1 ms rows only.
     tick: bool,
+    pub(crate) program: Program,
+}
+
+/// Where a contestant runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// In a child of this program.
+    Own,
+    /// In a program of another language.
+    Script(Script),
 }
 
 /// The one the ratios refer to.
 pub(crate) const REFERENCE: &str = "hashed";
+/// The original.
+pub(crate) const NETTY: &str = "netty";
+
+const JAVA: &str = "netty/run.sh";
 
 /// All contestants, in the order of the table.
 pub(crate) const ALL: &[Info] = &[
@@ -109,7 +144,7 @@ pub(crate) const ALL: &[Info] = &[
     info(REFERENCE, "this crate's HashedWheelTimer", true),
     #[cfg(feature = "own")]
     info("hierarchical", "this crate's HierarchicalWheelTimer", true),
-    info(netty::NAME, "Netty's HashedWheelTimer on the JVM", true),
+    script(NETTY, "Netty's HashedWheelTimer on the JVM", true, JAVA),
     info("tokio", "tokio 1.54.1, time::sleep", false),
     info("delayqueue", "tokio-util 0.7.20, Mutex<DelayQueue>", false),
     info("hhwt", "hierarchical_hash_wheel_timer 1.4.0", false),
@@ -121,16 +156,48 @@ pub(crate) const ALL: &[Info] = &[
 ];
 
 const fn info(name: &'static str, what: &'static str, tick: bool) -> Info {
-    Info { name, what, tick }
+    Info {
+        name,
+        what,
+        tick,
+        program: Program::Own,
+    }
+}
+
+const fn script(name: &'static str, what: &'static str, tick: bool, file: &'static str) -> Info {
+    Info {
+        name,
+        what,
+        tick,
+        program: Program::Script(Script { file, name }),
+    }
 }
 
 impl Info {
     /// Whether this contestant has something to say in `case`.
     pub(crate) fn takes_part(&self, case: &Case) -> bool {
+        let own = matches!(self.name, "hashed" | "hierarchical");
         match case.workload {
             Workload::Growth => true,
+            Workload::Producers => {
+                own || matches!(self.name, NETTY | "tokio" | "delayqueue" | "array")
+            }
+            Workload::Tails => {
+                own || matches!(self.name, NETTY | "tokio" | "delayqueue" | "binaryheap")
+            }
+            Workload::Oversubscribed => own || matches!(self.name, NETTY | "tokio"),
+            Workload::At => own && cfg!(feature = "surface2"),
+            Workload::Fine => {
+                own && cfg!(feature = "surface2") || matches!(self.name, "async-io" | "binaryheap")
+            }
             _ if self.name == "array" => false,
-            Workload::Fire | Workload::Lateness | Workload::Hold => self.tick || case.tick_ms == 1,
+            // A JVM keeps what it has: resident memory says nothing about the timer.
+            Workload::MemoryBurst => self.program == Program::Own,
+            Workload::Fire
+            | Workload::Lateness
+            | Workload::AtOnce
+            | Workload::Boundary
+            | Workload::Hold => self.tick || case.tick_us == 1_000,
             _ => true,
         }
     }

@@ -3,29 +3,50 @@
 
 use std::time::Duration;
 
-use hashed_wheel::{HashedWheelTimer, HierarchicalWheelTimer, Timeout};
+use hashed_wheel::{HashedWheelTimer, HierarchicalWheelTimer, Period, Timeout};
 
-use super::{Contestant, Producer, Task, Timer};
+use super::{Contestant, Producer, Repeats, Task, Timer};
 
 pub(crate) struct Hashed;
 pub(crate) struct Hierarchical;
 
 impl Contestant for Hashed {
     type Timer<T: Task> = HashedWheelTimer;
+    const RESETS: bool = true;
 }
 
 impl Contestant for Hierarchical {
     type Timer<T: Task> = HierarchicalWheelTimer;
+    const RESETS: bool = true;
 }
 
 /// The hierarchy's own default: 20 buckets a level, whatever the hashed wheel is given.
 const WHEEL_SIZE: usize = 20;
 
+/// A timer with these measures. Ticks below 1 ms are kept as they are, where the surface has that.
+pub(crate) fn hashed(tick: Duration, slots: usize) -> HashedWheelTimer {
+    let builder = HashedWheelTimer::builder()
+        .tick_duration(tick)
+        .ticks_per_wheel(slots);
+    #[cfg(feature = "surface2")]
+    let builder = builder.fine_ticks(tick < Duration::from_millis(1));
+    builder.build().expect("valid measures")
+}
+
+pub(crate) fn hierarchical(tick: Duration) -> HierarchicalWheelTimer {
+    let builder = HierarchicalWheelTimer::builder()
+        .tick_duration(tick)
+        .wheel_size(WHEEL_SIZE);
+    #[cfg(feature = "surface2")]
+    let builder = builder.fine_ticks(tick < Duration::from_millis(1));
+    builder.build().expect("valid measures")
+}
+
 impl<T: Task> Timer<T> for HashedWheelTimer {
     type Producer<'a> = &'a Self;
 
     fn new(tick: Duration, slots: usize) -> Self {
-        Self::new(tick, slots)
+        hashed(tick, slots)
     }
 
     fn producer(&self) -> &Self {
@@ -37,7 +58,7 @@ impl<T: Task> Timer<T> for HierarchicalWheelTimer {
     type Producer<'a> = &'a Self;
 
     fn new(tick: Duration, _slots: usize) -> Self {
-        Self::new(tick, WHEEL_SIZE)
+        hierarchical(tick)
     }
 
     fn producer(&self) -> &Self {
@@ -59,6 +80,23 @@ macro_rules! producer {
             #[inline]
             fn cancel(&mut self, timeout: Timeout) {
                 timeout.cancel();
+            }
+
+            #[inline]
+            fn reset(&mut self, timeout: &mut Timeout, delay: Duration) {
+                timeout.reset(delay);
+            }
+        }
+
+        impl<T: Task> Repeats<T> for $timer {
+            fn every(&self, period: Duration, mut run: impl FnMut() + Send + 'static) {
+                let every = Period::FixedRate(period);
+                self.new_periodic(move |_| run(), period, every)
+                    .expect("a running timer takes a periodic task");
+            }
+
+            fn queued(&self) -> Option<u64> {
+                Some(self.stats().queued)
             }
         }
     };

@@ -13,9 +13,9 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{EnterGuard, Handle};
-use tokio::time::Sleep;
+use tokio::time::{Instant, MissedTickBehavior, Sleep};
 
-use super::{Contestant, Producer, Task, Timer};
+use super::{Contestant, Producer, Repeats, Task, Timer};
 use crate::contestant::async_io::RunOnWake;
 
 pub(crate) struct Tokio;
@@ -23,9 +23,68 @@ pub(crate) struct Tokio;
 impl Contestant for Tokio {
     type Timer<T: Task> = Runtime;
     const DROP_CANCELS: bool = true;
+    const RESETS: bool = true;
 }
 
 pub(crate) struct Runtime(Handle);
+
+/// A runtime with as many workers as processors, as a server has it. For the oversubscribed row,
+/// where the repeated task is one of the runtime's own.
+pub(crate) struct MultiThread;
+
+impl Contestant for MultiThread {
+    type Timer<T: Task> = Workers;
+    const DROP_CANCELS: bool = true;
+}
+
+pub(crate) struct Workers(Option<tokio::runtime::Runtime>);
+
+impl Workers {
+    fn runtime(&self) -> &tokio::runtime::Runtime {
+        self.0.as_ref().expect("it is there until the drop")
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl<T: Task> Timer<T> for Workers {
+    type Producer<'a> = Entered<'a>;
+
+    fn new(_tick: Duration, _slots: usize) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_time()
+            .build()
+            .expect("a tokio runtime");
+        Self(Some(runtime))
+    }
+
+    fn producer(&self) -> Entered<'_> {
+        Entered {
+            _guard: self.runtime().enter(),
+        }
+    }
+}
+
+impl<T: Task> Repeats<T> for Workers {
+    fn every(&self, period: Duration, mut run: impl FnMut() + Send + 'static) {
+        self.runtime().spawn(async move {
+            let mut interval = tokio::time::interval(period);
+            interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+            // The first tick of an interval is at once.
+            interval.tick().await;
+            loop {
+                interval.tick().await;
+                run();
+            }
+        });
+    }
+}
 
 /// Starts a runtime on a thread of its own that drives its timers until the process ends.
 pub(super) fn start_runtime() -> Handle {
@@ -65,12 +124,20 @@ pub(crate) struct Armed<T> {
     _task: Option<T>,
 }
 
-fn poll_once<T>(armed: Pin<&mut Armed<T>>, waker: &Waker) {
+fn sleep_of<T>(armed: Pin<&mut Armed<T>>) -> Pin<&mut Sleep> {
     // SAFETY: the sleep is structurally pinned: it is never moved out of `Armed`, which has
     // neither a `Drop` nor an `Unpin` implementation of its own.
-    let sleep = unsafe { armed.map_unchecked_mut(|armed| &mut armed.sleep) };
-    let poll = sleep.poll(&mut Context::from_waker(waker));
-    assert!(poll.is_pending(), "a sleep was ready at once");
+    unsafe { armed.map_unchecked_mut(|armed| &mut armed.sleep) }
+}
+
+/// Registers the sleep. One that is due already is woken at once, as its driver would do.
+fn poll_once<T>(armed: Pin<&mut Armed<T>>, waker: &Waker) {
+    if sleep_of(armed)
+        .poll(&mut Context::from_waker(waker))
+        .is_ready()
+    {
+        waker.wake_by_ref();
+    }
 }
 
 impl<T: Task> Producer<T> for Entered<'_> {
@@ -99,5 +166,9 @@ impl<T: Task> Producer<T> for Entered<'_> {
         });
         poll_once(armed.as_mut(), &waker);
         armed
+    }
+    #[inline]
+    fn reset(&mut self, armed: &mut Self::Handle, delay: Duration) {
+        sleep_of(armed.as_mut()).reset(Instant::now() + delay);
     }
 }

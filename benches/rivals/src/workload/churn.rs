@@ -1,5 +1,6 @@
 //! churn: F timeouts in flight per producer; every op schedules one at 30 s (+0..1 s) and cancels
-//! the oldest. Also `growth`: the same with other numbers.
+//! the oldest. Also `growth`: the same with other numbers; and `producers`: with one producer and with N, in
+//! one process, the order changing from run to run.
 //!
 //! The F timeouts are scheduled, and given the time to settle, before the clock starts. The wall
 //! clock stops with the last op; the CPU clock when the timer's thread has worked off what the ops
@@ -18,7 +19,44 @@ use crate::measure::{Random, process_cpu, wait_until_quiet};
 const DELAY: Duration = Duration::from_secs(30);
 const JITTER: Duration = Duration::from_secs(1);
 
+/// What a churn has cost: nanoseconds per op of wall and CPU time, and the time after the last op.
+struct Cost {
+    wall: f64,
+    cpu: f64,
+    backlog: Duration,
+}
+
 pub(super) fn run<C: Contestant>(case: &Case) -> Vec<(&'static str, f64)> {
+    let cost = churn::<C>(case);
+    vec![
+        ("wall_ns", cost.wall),
+        ("cpu_ns", cost.cpu),
+        ("backlog_ms", cost.backlog.as_millis() as f64),
+    ]
+}
+
+/// The churn of N producers, and how much more CPU time an op takes than that of one.
+pub(super) fn producers<C: Contestant>(case: &Case) -> Vec<(&'static str, f64)> {
+    let alone = Case {
+        producers: 1,
+        ..case.clone()
+    };
+    let (one, many) = if case.round.is_multiple_of(2) {
+        let one = churn::<C>(&alone);
+        (one, churn::<C>(case))
+    } else {
+        let many = churn::<C>(case);
+        (churn::<C>(&alone), many)
+    };
+    vec![
+        ("wall_ns", many.wall),
+        ("cpu_ns", many.cpu),
+        ("one_cpu_ns", one.cpu),
+        ("cpu_ratio", many.cpu / one.cpu),
+    ]
+}
+
+fn churn<C: Contestant>(case: &Case) -> Cost {
     let timer = <C::Timer<Count> as Timer<Count>>::new(case.tick(), case.slots);
     let ops = case.ops / case.producers as u64;
     // Producers and this thread meet when all are ready, at the start, and at the end.
@@ -45,24 +83,30 @@ pub(super) fn run<C: Contestant>(case: &Case) -> Vec<(&'static str, f64)> {
     });
     assert_eq!(tasks_run(), 0, "a timeout of 30 s has fired");
     let ops = (ops * case.producers as u64) as f64;
-    vec![
-        ("wall_ns", wall.as_nanos() as f64 / ops),
-        ("cpu_ns", cpu.as_nanos() as f64 / ops),
-        ("backlog_ms", backlog.as_millis() as f64),
-    ]
+    Cost {
+        wall: wall.as_nanos() as f64 / ops,
+        cpu: cpu.as_nanos() as f64 / ops,
+        backlog,
+    }
 }
 
 /// Lets the timer take over what was scheduled: at 100 000 a tick of 10 ms, and then some.
-fn settle(pending: usize) {
+pub(super) fn settle(pending: usize) {
     std::thread::sleep(Duration::from_millis(100 + pending as u64 / 5_000));
     wait_until_quiet(Duration::from_secs(20));
 }
 
 /// The timeouts of one producer, oldest first.
 pub(super) struct Flight<P: Producer<Count>> {
-    producer: P,
-    handles: VecDeque<P::Handle>,
-    random: Random,
+    pub(super) producer: P,
+    pub(super) handles: VecDeque<P::Handle>,
+    pub(super) random: Random,
+}
+
+/// A random delay that no run lasts as long as.
+#[inline]
+pub(super) fn delay(random: &mut Random) -> Duration {
+    DELAY + random.within(JITTER)
 }
 
 impl<P: Producer<Count>> Flight<P> {
@@ -80,7 +124,7 @@ impl<P: Producer<Count>> Flight<P> {
 
     #[inline]
     fn schedule(&mut self) {
-        let delay = DELAY + self.random.within(JITTER);
+        let delay = delay(&mut self.random);
         let handle = self.producer.arm(Count::new(), delay);
         self.handles.push_back(handle);
     }

@@ -10,9 +10,6 @@ use crate::case::Case;
 use crate::contestant::{Contestant, Producer, Timer};
 use crate::measure::{Random, worker_cpu};
 
-const DELAY: Duration = Duration::from_secs(3);
-const SPREAD: Duration = Duration::from_secs(2);
-
 pub(super) fn run<C: Contestant>(case: &Case) -> Vec<(&'static str, f64)> {
     let timer = <C::Timer<Count> as Timer<Count>>::new(case.tick(), case.slots);
     let mut producer = timer.producer();
@@ -20,7 +17,7 @@ pub(super) fn run<C: Contestant>(case: &Case) -> Vec<(&'static str, f64)> {
     let mut random = Random::new(1);
     let cpu = worker_cpu();
     for _ in 0..case.flight {
-        let delay = DELAY + random.within(SPREAD);
+        let delay = case.delay() + random.within(case.spread());
         let handle = producer.arm_to_fire(Count::new(), delay);
         if C::DROP_CANCELS {
             kept.push(handle);

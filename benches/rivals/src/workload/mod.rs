@@ -1,10 +1,14 @@
 //! The workloads, each generic over the contestant, each run once in a process of its own.
 
+#[cfg(feature = "surface2")]
+pub(crate) mod at;
 mod churn;
 mod fire;
 mod lateness;
 mod memory;
+pub(crate) mod oversubscribed;
 mod rest;
+mod tails;
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,15 +19,22 @@ use crate::contestant::{Contestant, Task};
 /// The figures of one run: name and value, in the order of the table.
 pub(crate) type Figures = Vec<(String, f64)>;
 
-/// Runs `case` once on `C`.
+/// Runs `case` once on `C`. The rows `at` and `oversubscribed` ask more of a contestant: the child
+/// has its own list of those.
 pub(crate) fn run<C: Contestant>(case: &Case) -> Figures {
     let figures = match case.workload {
         Workload::Churn | Workload::Growth => churn::run::<C>(case),
         Workload::Fire => fire::run::<C>(case),
-        Workload::Lateness => lateness::run::<C>(case),
+        Workload::Lateness | Workload::AtOnce | Workload::Boundary | Workload::Fine => {
+            lateness::run::<C>(case)
+        }
         Workload::Hold | Workload::Idle => rest::run::<C>(case),
         Workload::MemoryPending => memory::pending::<C>(case),
         Workload::MemoryChurn => memory::churned::<C>(case),
+        Workload::MemoryBurst => memory::burst::<C>(case),
+        Workload::Producers => churn::producers::<C>(case),
+        Workload::Tails => return tails::run::<C>(case),
+        Workload::At | Workload::Oversubscribed => Vec::new(),
     };
     let owned = figures.into_iter();
     owned
@@ -69,7 +80,7 @@ fn count_run() {
 }
 
 /// A task that counts, and captures one word.
-struct Count(&'static AtomicU64);
+pub(crate) struct Count(&'static AtomicU64);
 
 impl Count {
     fn new() -> Self {
