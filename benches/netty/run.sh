@@ -77,6 +77,8 @@ require() {
             fail "missing: Netty 4.2 and a current JVM; benches/rivals/get-rivals fetches them"
         return 0
     fi
+    # The executor is compiled together with Netty, whichever there is.
+    [ "$1" = stpe ] && command -v javac >/dev/null && [ -e "$fetched/netty42/netty-common.jar" ] && return 0
     packages=$(missing | tr '\n' ' ')
     [ -z "$packages" ] ||
         fail "missing: $packages(Debian packages); benches/netty/run.sh install installs them"

@@ -6,6 +6,8 @@ use crate::contestant::own;
 use crate::contestant::{
     array, async_io, binary_heap, btree, delay_queue, hash_wheel, thread_pool, tokio_sleep,
 };
+#[cfg(feature = "more")]
+use crate::contestant::{futures_timer, kestrel, nexus, timer_wheel};
 use crate::workload::{self, Figures, format_line};
 
 type Run = fn(&Case) -> Figures;
@@ -41,6 +43,16 @@ fn any(contestant: &str) -> Option<Run> {
         "pool" => workload::run::<thread_pool::Pool>,
         "btreemap" => workload::run::<btree::Tree>,
         "binaryheap" => workload::run::<binary_heap::Heap>,
+        #[cfg(feature = "more")]
+        "nexus" => workload::run::<nexus::Nexus>,
+        #[cfg(feature = "more")]
+        "futures-timer" => workload::run::<futures_timer::FuturesTimer>,
+        #[cfg(feature = "more")]
+        "timerwheel" => workload::run::<timer_wheel::TimerWheel>,
+        #[cfg(feature = "more")]
+        "kestrel" => workload::run::<kestrel::Kestrel>,
+        #[cfg(tokio_unstable)]
+        "tokio-alt" => workload::run::<tokio_sleep::AltTimer>,
         "array" => workload::run::<array::Array>,
         _ => return None,
     };
@@ -54,6 +66,8 @@ fn oversubscribed(contestant: &str) -> Option<Run> {
         #[cfg(feature = "own")]
         "hierarchical" => workload::oversubscribed::run::<own::Hierarchical>,
         "tokio" => workload::oversubscribed::run::<tokio_sleep::MultiThread>,
+        #[cfg(tokio_unstable)]
+        "tokio-alt" => workload::oversubscribed::run::<tokio_sleep::AltTimer>,
         _ => return None,
     };
     Some(run)

@@ -81,10 +81,12 @@ fn left_out(options: &Options) -> Vec<&'static str> {
     let wanted = |info: &Info| plans.iter().any(|plan| plan.contestants.contains(&info));
     let mut names = Vec::new();
     for info in contestant::ALL.iter().filter(|info| wanted(info)) {
-        let Program::Script(script) = info.program else {
-            continue;
+        let ready = match info.program {
+            Program::Own => Ok(()),
+            Program::Missing(how) => Err(how.to_owned()),
+            Program::Script(script) => script.prepare(),
         };
-        if let Err(missing) = script.prepare() {
+        if let Err(missing) = ready {
             eprintln!("{} is left out: {missing}", info.name);
             names.push(info.name);
         }
@@ -122,7 +124,7 @@ fn measure_row(plan: &Plan, runs: usize, progress: &mut Progress) -> Table {
 fn run_child(case: &Case, info: &Info) -> Result<Figures, String> {
     let mut command = match info.program {
         Program::Script(script) => script.command(),
-        Program::Own => {
+        Program::Own | Program::Missing(_) => {
             let own = std::env::current_exe().map_err(|error| error.to_string())?;
             let mut command = Command::new(own);
             command.args([CHILD, info.name]);

@@ -10,10 +10,18 @@ pub(crate) mod binary_heap;
 pub(crate) mod btree;
 pub(crate) mod delay_queue;
 pub(crate) mod external;
+#[cfg(feature = "more")]
+pub(crate) mod futures_timer;
 pub(crate) mod hash_wheel;
+#[cfg(feature = "more")]
+pub(crate) mod kestrel;
+#[cfg(feature = "more")]
+pub(crate) mod nexus;
 #[cfg(feature = "own")]
 pub(crate) mod own;
 pub(crate) mod thread_pool;
+#[cfg(feature = "more")]
+pub(crate) mod timer_wheel;
 pub(crate) mod tokio_sleep;
 
 use std::time::{Duration, Instant};
@@ -129,6 +137,8 @@ pub(crate) enum Program {
     Own,
     /// In a program of another language.
     Script(Script),
+    /// Nowhere: what must be done for it to take part.
+    Missing(&'static str),
 }
 
 /// The one the ratios refer to.
@@ -137,6 +147,22 @@ pub(crate) const REFERENCE: &str = "hashed";
 pub(crate) const NETTY: &str = "netty";
 
 const JAVA: &str = "netty/run.sh";
+const GO: &str = "go/run.sh";
+
+/// Further Rust timers, if they are compiled in.
+const MORE: Program = if cfg!(feature = "more") {
+    Program::Own
+} else {
+    Program::Missing("not compiled in; add --features more")
+};
+
+const ALT_TIMER: Program = if cfg!(tokio_unstable) {
+    Program::Own
+} else {
+    Program::Missing(
+        "not compiled in; build with RUSTFLAGS=--cfg=tokio_unstable and --target-dir target/unstable",
+    )
+};
 
 /// All contestants, in the order of the table.
 pub(crate) const ALL: &[Info] = &[
@@ -152,6 +178,19 @@ pub(crate) const ALL: &[Info] = &[
     info("pool", "scheduled-thread-pool 0.2.8", false),
     info("btreemap", "Mutex<BTreeMap> and a condvar", false),
     info("binaryheap", "Mutex<BinaryHeap> and a condvar", false),
+    script(
+        "netty42",
+        "Netty 4.2's HashedWheelTimer, current JVM",
+        true,
+        JAVA,
+    ),
+    script("stpe", "Java's ScheduledThreadPoolExecutor", false, JAVA),
+    script("go", "Go's time.AfterFunc and Stop", false, GO),
+    info("nexus", "nexus-timer 1.5.0, Mutex<Wheel>", true).run_by(MORE),
+    info("futures-timer", "futures-timer 3.0.4, Delay", false).run_by(MORE),
+    info("timerwheel", "timerwheel 0.1.0", true).run_by(MORE),
+    info("kestrel", "kestrel-timer 0.4.1, TimerWheel", true).run_by(MORE),
+    info("tokio-alt", "tokio 1.54.1, alternative timer", false).run_by(ALT_TIMER),
     info("array", "no timer: a plain array's cache misses", false),
 ];
 
@@ -174,25 +213,35 @@ const fn script(name: &'static str, what: &'static str, tick: bool, file: &'stat
 }
 
 impl Info {
+    const fn run_by(self, program: Program) -> Self {
+        Self { program, ..self }
+    }
+
     /// Whether this contestant has something to say in `case`.
     pub(crate) fn takes_part(&self, case: &Case) -> bool {
         let own = matches!(self.name, "hashed" | "hierarchical");
+        let first = own || matches!(self.name, NETTY | "tokio" | "delayqueue");
+        let further = matches!(
+            self.name,
+            "netty42" | "stpe" | "go" | "nexus" | "kestrel" | "tokio-alt"
+        );
         match case.workload {
             Workload::Growth => true,
-            Workload::Producers => {
-                own || matches!(self.name, NETTY | "tokio" | "delayqueue" | "array")
+            Workload::Producers => first || further || self.name == "array",
+            Workload::Tails => first || further || self.name == "binaryheap",
+            Workload::Oversubscribed => {
+                own || matches!(
+                    self.name,
+                    NETTY | "tokio" | "netty42" | "stpe" | "go" | "tokio-alt"
+                )
             }
-            Workload::Tails => {
-                own || matches!(self.name, NETTY | "tokio" | "delayqueue" | "binaryheap")
-            }
-            Workload::Oversubscribed => own || matches!(self.name, NETTY | "tokio"),
             Workload::At => own && cfg!(feature = "surface2"),
             Workload::Fine => {
                 own && cfg!(feature = "surface2") || matches!(self.name, "async-io" | "binaryheap")
             }
             _ if self.name == "array" => false,
-            // A JVM keeps what it has: resident memory says nothing about the timer.
-            Workload::MemoryBurst => self.program == Program::Own,
+            // A collected heap keeps what it has: resident memory says nothing about the timer.
+            Workload::MemoryBurst => !matches!(self.program, Program::Script(_)),
             Workload::Fire
             | Workload::Lateness
             | Workload::AtOnce

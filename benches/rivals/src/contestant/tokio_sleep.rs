@@ -33,19 +33,32 @@ pub(crate) struct Runtime(Handle);
 pub(crate) struct MultiThread;
 
 impl Contestant for MultiThread {
-    type Timer<T: Task> = Workers;
+    type Timer<T: Task> = Workers<false>;
     const DROP_CANCELS: bool = true;
 }
 
-pub(crate) struct Workers(Option<tokio::runtime::Runtime>);
+/// tokio's alternative timer, which has a wheel for each worker: one worker, for no second one competes
+/// then. The producers are threads of their own, as everywhere, so what they register goes through
+/// its injection queue.
+#[cfg(tokio_unstable)]
+pub(crate) struct AltTimer;
 
-impl Workers {
+#[cfg(tokio_unstable)]
+impl Contestant for AltTimer {
+    type Timer<T: Task> = Workers<true>;
+    const DROP_CANCELS: bool = true;
+    const RESETS: bool = true;
+}
+
+pub(crate) struct Workers<const ALT: bool>(Option<tokio::runtime::Runtime>);
+
+impl<const ALT: bool> Workers<ALT> {
     fn runtime(&self) -> &tokio::runtime::Runtime {
         self.0.as_ref().expect("it is there until the drop")
     }
 }
 
-impl Drop for Workers {
+impl<const ALT: bool> Drop for Workers<ALT> {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -53,15 +66,17 @@ impl Drop for Workers {
     }
 }
 
-impl<T: Task> Timer<T> for Workers {
+impl<T: Task, const ALT: bool> Timer<T> for Workers<ALT> {
     type Producer<'a> = Entered<'a>;
 
     fn new(_tick: Duration, _slots: usize) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_time()
-            .build()
-            .expect("a tokio runtime");
-        Self(Some(runtime))
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.enable_time();
+        #[cfg(tokio_unstable)]
+        if ALT {
+            builder.worker_threads(1).enable_alt_timer();
+        }
+        Self(Some(builder.build().expect("a tokio runtime")))
     }
 
     fn producer(&self) -> Entered<'_> {
@@ -71,7 +86,7 @@ impl<T: Task> Timer<T> for Workers {
     }
 }
 
-impl<T: Task> Repeats<T> for Workers {
+impl<T: Task, const ALT: bool> Repeats<T> for Workers<ALT> {
     fn every(&self, period: Duration, mut run: impl FnMut() + Send + 'static) {
         self.runtime().spawn(async move {
             let mut interval = tokio::time::interval(period);
