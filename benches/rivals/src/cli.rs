@@ -23,6 +23,9 @@ process of its own, contestants taking turns.
   --producers LIST numbers of producers in churn, 1 to 8 (default 1,2)
   --seconds N      each half of an oversubscribed run, 1 to 60 (default 5, quick 1)
   --out FILE       also write all figures as CSV
+  --plot DIR       draw rivals.svg, tails.svg and growth.svg from the figures
+  --csv FILE       with --plot: measure nothing, take the figures of this file;
+                   repeated: of all of them, the later ones first in doubt
   --list           show rows and contestants, and stop
   --help           show this, and stop
 ";
@@ -31,6 +34,11 @@ process of its own, contestants taking turns.
 pub(crate) enum Command {
     Measure(Options),
     List(Options),
+    /// Draw what has been measured before.
+    Plot {
+        files: Vec<PathBuf>,
+        folder: PathBuf,
+    },
     Help,
     /// What the parent starts itself with: a contestant, and the arguments of a case.
     Child {
@@ -47,6 +55,7 @@ pub(crate) struct Options {
     growth: bool,
     filters: Vec<Vec<String>>,
     pub(crate) out: Option<PathBuf>,
+    pub(crate) plot: Option<PathBuf>,
 }
 
 /// The first argument of a child.
@@ -72,8 +81,9 @@ pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
         growth: false,
         filters: Vec::new(),
         out: None,
+        plot: None,
     };
-    let mut list = false;
+    let (mut list, mut files) = (false, Vec::new());
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
@@ -89,6 +99,8 @@ pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
             "--producers" => options.sizes.producers = numbers(arg, value()?, 1..=8)?,
             "--seconds" => options.sizes.seconds = number(arg, value()?, 1..=60)? as u64,
             "--out" => options.out = Some(PathBuf::from(value()?)),
+            "--plot" => options.plot = Some(PathBuf::from(value()?)),
+            "--csv" => files.push(PathBuf::from(value()?)),
             other => return Err(format!("there is no option `{other}`")),
         }
     }
@@ -97,6 +109,10 @@ pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
     }
     if options.sizes.seconds == 0 {
         options.sizes.seconds = if options.sizes.quick { 1 } else { 5 };
+    }
+    if !files.is_empty() {
+        let folder = options.plot.ok_or("--csv needs --plot")?;
+        return Ok(Command::Plot { files, folder });
     }
     if list {
         return Ok(Command::List(options));

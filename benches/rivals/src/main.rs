@@ -10,6 +10,7 @@ mod cli;
 mod contestant;
 mod histogram;
 mod measure;
+mod plot;
 mod runner;
 mod table;
 mod targets;
@@ -27,6 +28,9 @@ fn main() -> ExitCode {
         Ok(Command::List(options)) => {
             runner::list(&options);
             Ok(())
+        }
+        Ok(Command::Plot { files, folder }) => {
+            plot::Medians::read(&files).and_then(|medians| plot::draw(&medians, &folder))
         }
         Ok(Command::Help) => {
             print!("{}", cli::USAGE);

@@ -8,6 +8,7 @@ use crate::case::{self, Case};
 use crate::cli::{CHILD, Options};
 use crate::contestant::{self, Info, Program};
 use crate::measure::Neighbours;
+use crate::plot::{self, Medians};
 use crate::table::{Row, Table};
 use crate::workload::{Figures, parse_line};
 use crate::{table, targets};
@@ -63,10 +64,15 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     if !verdict.is_empty() {
         println!("{verdict}");
     }
+    let csv = table::csv(&tables);
     if let Some(path) = &options.out {
-        let csv = table::csv(&tables);
-        std::fs::write(path, csv).map_err(|error| format!("{}: {error}", path.display()))?;
+        std::fs::write(path, &csv).map_err(|error| format!("{}: {error}", path.display()))?;
         println!("All figures are in {}.", path.display());
+    }
+    if let Some(folder) = &options.plot {
+        let mut medians = Medians::default();
+        medians.add(&csv)?;
+        plot::draw(&medians, folder)?;
     }
     match progress.failed {
         0 => Ok(()),
