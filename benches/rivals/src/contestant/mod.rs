@@ -226,7 +226,7 @@ impl Info {
             "netty42" | "stpe" | "go" | "nexus" | "kestrel" | "tokio-alt"
         );
         match case.workload {
-            Workload::Growth => true,
+            Workload::Growth => !further || matches!(self.name, "netty42" | "stpe" | "go"),
             Workload::Producers => first || further || self.name == "array",
             Workload::Tails => first || further || self.name == "binaryheap",
             Workload::Oversubscribed => {

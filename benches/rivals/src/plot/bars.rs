@@ -3,7 +3,6 @@
 use super::Medians;
 use super::svg::{Svg, WIDTH};
 use crate::contestant::{ALL, REFERENCE};
-use crate::table::number;
 
 /// A bar longer than this many times the reference's is cut off; its number tells.
 const CUT: f64 = 10.0;
@@ -101,7 +100,7 @@ fn draw_panel(svg: &mut Svg, left: f64, width: f64, figures: &[(&str, f64)]) {
             after,
             y + 12.0,
             &format!("soft{weight}"),
-            &number(value.round()),
+            &format!("{value:.0}"),
         );
     }
 }

@@ -56,7 +56,7 @@ fn curves(medians: &Medians, rows: &Rows) -> Vec<Curve> {
         .iter()
         .map(|name| Curve {
             name: if *name == "array" {
-                "a plain array"
+                "plain array"
             } else {
                 name
             },

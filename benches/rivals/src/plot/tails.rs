@@ -32,7 +32,7 @@ fn curves(medians: &Medians, row: &str) -> Vec<Curve> {
         .iter()
         .map(|name| curve(name, name, name, "new_timeout"))
         .collect();
-    curves.push(curve("the clock alone", "clock", REFERENCE, "clock"));
+    curves.push(curve("clock alone", "clock", REFERENCE, "clock"));
     curves.retain(|curve| curve.values.iter().any(Option::is_some));
     curves
 }
