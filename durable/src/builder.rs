@@ -1,0 +1,363 @@
+//! Settings, and opening a timer.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashed_wheel::ManualClock;
+
+use crate::engine::{Engine, Handler, LEAD, Settings};
+use crate::error::Error;
+use crate::job::{Job, Outcome};
+use crate::policy::Policy;
+use crate::store::Store;
+use crate::store::memory::MemoryStore;
+use crate::store::redb::RedbStore;
+use crate::time::{ManualWall, SystemWall, WallClock};
+use crate::timer::{DurableTimer, check_kind};
+
+/// The most threads that handlers can run on.
+const MAX_THREADS: usize = 1024;
+
+/// The settings of a [`DurableTimer`]. Made by [`DurableTimer::builder`].
+///
+/// ```
+/// use hashed_wheel::ManualClock;
+/// use hashed_wheel_durable::{DurableTimer, Outcome};
+/// use std::time::Duration;
+///
+/// let timer = DurableTimer::builder()
+///     .on("mail", |_| Outcome::Done)
+///     .on("report", |_| Outcome::Done)
+///     .threads(2)
+///     .max_attempts(5)
+///     .backoff(Duration::from_secs(10), Duration::from_secs(600))
+///     .open_in_memory(&ManualClock::new())?;
+/// # Ok::<(), hashed_wheel_durable::Error>(())
+/// ```
+#[must_use = "nothing is opened before `open`"]
+pub struct DurableTimerBuilder {
+    handlers: Vec<(String, Handler)>,
+    threads: usize,
+    max_attempts: u32,
+    backoff: (Duration, Duration),
+    horizon: Duration,
+    lease: Duration,
+}
+
+impl fmt::Debug for DurableTimerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<&str> = self
+            .handlers
+            .iter()
+            .map(|(kind, _)| kind.as_str())
+            .collect();
+        f.debug_struct("DurableTimerBuilder")
+            .field("kinds", &kinds)
+            .field("threads", &self.threads)
+            .field("max_attempts", &self.max_attempts)
+            .field("backoff", &self.backoff)
+            .field("horizon", &self.horizon)
+            .field("lease", &self.lease)
+            .finish()
+    }
+}
+
+impl DurableTimerBuilder {
+    pub(crate) fn new() -> DurableTimerBuilder {
+        DurableTimerBuilder {
+            handlers: Vec::new(),
+            threads: 4,
+            max_attempts: 25,
+            backoff: (Duration::from_secs(1), Duration::from_secs(3600)),
+            horizon: Duration::from_secs(30),
+            lease: Duration::from_secs(30),
+        }
+    }
+
+    /// Has jobs of this kind run by this handler.
+    ///
+    /// A job may run more than once: when the process dies before its outcome is stored, it runs again. So handlers have to be idempotent.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use std::time::Duration;
+    /// use hashed_wheel_durable::{DurableTimer, Outcome};
+    ///
+    /// # let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder()
+    ///     .on("greet", |job| {
+    ///         println!("hello {}", String::from_utf8_lossy(job.payload()));
+    ///         Outcome::Done
+    ///     })
+    ///     .open_in_memory(&clock)?;
+    /// # timer.job("greet").payload("you").after(Duration::ZERO)?;
+    /// # clock.advance(Duration::from_millis(1));
+    /// # assert_eq!(timer.stats().fired, 1);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn on(
+        mut self,
+        kind: impl Into<String>,
+        handler: impl Fn(&Job) -> Outcome + Send + Sync + 'static,
+    ) -> Self {
+        self.handlers.push((kind.into(), Box::new(handler)));
+        self
+    }
+
+    /// The number of threads that handlers run on: 4 unless set, 1 to 1024.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// use hashed_wheel_durable::{DurableTimer, Error};
+    ///
+    /// let refused = DurableTimer::builder().threads(0).open_in_memory(&ManualClock::new());
+    /// assert!(matches!(refused, Err(Error::Config(_))));
+    /// ```
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// The attempts after which a job is dead: 25 unless set, at least 1.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use std::time::Duration;
+    /// use hashed_wheel_durable::{DurableTimer, Outcome};
+    ///
+    /// # let clock = ManualClock::new();
+    /// let timer =
+    ///     DurableTimer::builder().on("mail", |_| Outcome::Retry).max_attempts(3).open_in_memory(&clock)?;
+    /// timer.job("mail").after(Duration::ZERO)?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(timer.dead(10)?[0].attempts, 3);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = attempts;
+        self
+    }
+
+    /// The delay before a job is tried again: `first` after the first attempt, twice as long after each further one, never more than
+    /// `most`. Each is shortened at random, by up to a half. 1 s and 1 h unless set.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use std::time::Duration;
+    /// use hashed_wheel_durable::{DurableTimer, Outcome};
+    ///
+    /// # let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |job| if job.attempt() == 1 { Outcome::Retry } else { Outcome::Done })
+    ///     .backoff(Duration::from_secs(10), Duration::from_secs(60))
+    ///     .open_in_memory(&clock)?;
+    /// timer.job("mail").after(Duration::ZERO)?;
+    /// clock.advance(Duration::from_millis(4999));
+    /// assert_eq!(timer.pending()?, 1);
+    /// clock.advance(Duration::from_secs(6));
+    /// assert_eq!(timer.pending()?, 0);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn backoff(mut self, first: Duration, most: Duration) -> Self {
+        self.backoff = (first, most);
+        self
+    }
+
+    /// The longest time before it is due that a job may be taken into memory: 30 s unless set, not zero. The embedded store needs 50 ms, so that only
+    /// a shorter one makes a difference; see the [design](crate::docs::design).
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use std::time::Duration;
+    /// use hashed_wheel_durable::{DurableTimer, Error};
+    ///
+    /// let refused = DurableTimer::builder().horizon(Duration::ZERO).open_in_memory(&ManualClock::new());
+    /// assert!(matches!(refused, Err(Error::Config(_))));
+    /// ```
+    pub fn horizon(mut self, horizon: Duration) -> Self {
+        self.horizon = horizon;
+        self
+    }
+
+    /// The time after which another process may take over a claim that is not renewed: 30 s unless set, not zero. Only a store that several
+    /// processes share uses it; the embedded one belongs to one process.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use std::time::Duration;
+    /// use hashed_wheel_durable::{DurableTimer, Error};
+    ///
+    /// let refused = DurableTimer::builder().lease(Duration::ZERO).open_in_memory(&ManualClock::new());
+    /// assert!(matches!(refused, Err(Error::Config(_))));
+    /// ```
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Opens the store in this file, and makes it if it is not there. What is overdue runs at once.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a setting out of its range; [`Error::InUse`] if the file is open already; [`Error::Store`] if it is no
+    /// store, is damaged, read-only, of a newer version, or cannot be made. Then nothing has been overwritten.
+    ///
+    /// ```
+    /// use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("durable-doc-open-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder).unwrap();
+    /// # let path = folder.join("timers.redb");
+    /// let timer = DurableTimer::builder().open(&path)?;
+    /// timer.job("greet").payload("you").after(Duration::from_millis(20))?;
+    /// drop(timer);
+    ///
+    /// // Later, perhaps in another process:
+    /// let (sender, greeted) = mpsc::channel();
+    /// let timer = DurableTimer::builder()
+    ///     .on("greet", move |job| {
+    ///         sender.send(job.payload().to_vec()).unwrap();
+    ///         Outcome::Done
+    ///     })
+    ///     .open(&path)?;
+    /// assert_eq!(greeted.recv().unwrap(), b"you");
+    /// timer.stop()?;
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn open(self, path: impl AsRef<Path>) -> Result<DurableTimer, Error> {
+        let settings = self.settings(LEAD)?;
+        let store = RedbStore::open(path.as_ref(), &kinds(&settings))?;
+        start(settings, Box::new(store), Arc::new(SystemWall))
+    }
+
+    /// Opens a store in memory on a manual clock, for tests: the same rules without disk, threads and waiting. Wall time is
+    /// `UNIX_EPOCH + clock.now()`.
+    ///
+    /// Handlers run inside [`advance`](ManualClock::advance), on its thread. When it returns, all that fell due is acknowledged. Jobs are claimed
+    /// when they are due, not before, so that they can be cancelled until then.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a setting out of its range.
+    ///
+    /// ```
+    /// use hashed_wheel::ManualClock;
+    /// use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder().on("expire", |_| Outcome::Done).open_in_memory(&clock)?;
+    /// timer.job("expire").key("session:1").after(Duration::from_secs(1800))?;
+    /// clock.advance(Duration::from_secs(1799));
+    /// assert!(timer.reschedule("session:1", Duration::from_secs(1800))?);
+    /// clock.advance(Duration::from_secs(1799));
+    /// assert_eq!(timer.stats().fired, 0);
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(timer.stats().fired, 1);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn open_in_memory(self, clock: &ManualClock) -> Result<DurableTimer, Error> {
+        let settings = self.settings(Duration::ZERO)?;
+        let store = MemoryStore::new(&kinds(&settings));
+        let wall = Arc::new(ManualWall(clock.clone()));
+        Ok(DurableTimer::new(Engine::start_manual(
+            settings,
+            Box::new(store),
+            wall,
+            clock,
+        )?))
+    }
+
+    /// Over any store and clock, with a lead of its own: for tests of this crate.
+    #[cfg(test)]
+    pub(crate) fn open_manual(
+        self,
+        clock: &ManualClock,
+        lead: Duration,
+        store: impl FnOnce(&[String]) -> Box<dyn Store>,
+    ) -> Result<DurableTimer, Error> {
+        let settings = self.settings(lead)?;
+        let store = store(&kinds(&settings));
+        let wall = Arc::new(ManualWall(clock.clone()));
+        Ok(DurableTimer::new(Engine::start_manual(
+            settings, store, wall, clock,
+        )?))
+    }
+
+    /// With threads, over any store and clock: for tests of this crate.
+    #[cfg(test)]
+    pub(crate) fn open_with(
+        self,
+        wall: Arc<dyn WallClock>,
+        store: impl FnOnce(&[String]) -> Box<dyn Store>,
+    ) -> Result<DurableTimer, Error> {
+        let settings = self.settings(LEAD)?;
+        let store = store(&kinds(&settings));
+        start(settings, store, wall)
+    }
+
+    fn settings(self, lead: Duration) -> Result<Settings, Error> {
+        for (number, (kind, _)) in self.handlers.iter().enumerate() {
+            check_kind(kind)?;
+            if self.handlers[..number]
+                .iter()
+                .any(|(other, _)| other == kind)
+            {
+                return Err(Error::Config(format!("the kind {kind:?} has two handlers")));
+            }
+        }
+        if self.threads == 0 || self.threads > MAX_THREADS {
+            return Err(Error::Config(format!(
+                "threads is {}: it must be 1 to {MAX_THREADS}",
+                self.threads
+            )));
+        }
+        if self.max_attempts == 0 {
+            return Err(Error::Config(
+                "max_attempts is 0: it must be at least 1".to_owned(),
+            ));
+        }
+        let (first, most) = self.backoff;
+        if first > most {
+            return Err(Error::Config(format!(
+                "the first delay of the back-off is {first:?}: it must be at most its longest, {most:?}"
+            )));
+        }
+        for (name, value) in [("horizon", self.horizon), ("lease", self.lease)] {
+            if value < Duration::from_millis(1) {
+                return Err(Error::Config(format!(
+                    "{name} is {value:?}: it must be at least 1 ms"
+                )));
+            }
+        }
+        Ok(Settings {
+            threads: self.threads,
+            policy: Policy {
+                max_attempts: self.max_attempts,
+                first,
+                most,
+            },
+            lead: lead.min(self.horizon),
+            handlers: self.handlers,
+        })
+    }
+}
+
+fn kinds(settings: &Settings) -> Vec<String> {
+    settings
+        .handlers
+        .iter()
+        .map(|(kind, _)| kind.clone())
+        .collect()
+}
+
+fn start(
+    settings: Settings,
+    store: Box<dyn Store>,
+    wall: Arc<dyn WallClock>,
+) -> Result<DurableTimer, Error> {
+    Ok(DurableTimer::new(Engine::start(settings, store, wall)?))
+}

@@ -1,0 +1,133 @@
+//! What can go wrong.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What a call of this crate can fail with.
+///
+/// ```
+/// use hashed_wheel::ManualClock;
+/// use hashed_wheel_durable::{DurableTimer, Error};
+/// use std::time::Duration;
+///
+/// let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+/// let refused = timer.job("mail").key("").after(Duration::ZERO);
+/// assert!(matches!(refused, Err(Error::Key(_))));
+/// timer.stop()?;
+/// assert!(matches!(timer.job("mail").after(Duration::ZERO), Err(Error::Stopped)));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting or the name of a kind is out of its range; the text has the value and the range.
+    Config(String),
+    /// A key is empty, longer than 512 bytes, or has a NUL in it.
+    Key(String),
+    /// [`stop`](crate::DurableTimer::stop) was called by a handler of the same timer.
+    FromHandler,
+    /// The file is open already, in this process or in another.
+    InUse(PathBuf),
+    /// A payload has more bytes than a job can have.
+    PayloadTooLarge {
+        /// Its length in bytes.
+        len: usize,
+        /// The most that is allowed.
+        max: usize,
+    },
+    /// The timer has been stopped.
+    Stopped,
+    /// The store failed. If it was a write, it may or may not have taken place, and every later call is [`Poisoned`](Error::Poisoned).
+    Store(StoreError),
+    /// An earlier write failed: nothing can be made durable before the store is opened anew.
+    Poisoned,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Config(text) | Error::Key(text) => f.write_str(text),
+            Error::FromHandler => f.write_str("stop was called by a handler of the same timer"),
+            Error::InUse(path) => {
+                write!(f, "{} is in use: another timer has it open", path.display())
+            }
+            Error::PayloadTooLarge { len, max } => {
+                write!(
+                    f,
+                    "a payload of {len} bytes is too large: at most {max} are allowed"
+                )
+            }
+            Error::Stopped => f.write_str("the timer has been stopped"),
+            Error::Store(error) => error.fmt(f),
+            Error::Poisoned => {
+                f.write_str("an earlier write to the store failed; open it again to go on")
+            }
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Error::Store(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        Error::Store(error)
+    }
+}
+
+/// A failure of the store: what was being done, with the engine's own error as its source.
+///
+/// ```
+/// use hashed_wheel_durable::{DurableTimer, Error};
+///
+/// let folder = std::env::temp_dir();
+/// let Err(Error::Store(error)) = DurableTimer::builder().open(&folder) else { panic!() };
+/// assert!(error.to_string().contains("is a folder"));
+/// ```
+#[derive(Debug, Clone)]
+pub struct StoreError {
+    text: String,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+impl StoreError {
+    pub(crate) fn new(text: impl Into<String>) -> StoreError {
+        StoreError {
+            text: text.into(),
+            source: None,
+        }
+    }
+
+    pub(crate) fn with(
+        text: impl Into<String>,
+        source: impl StdError + Send + Sync + 'static,
+    ) -> StoreError {
+        StoreError {
+            text: text.into(),
+            source: Some(Arc::new(source)),
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Some(source) => write!(f, "{}: {source}", self.text),
+            None => f.write_str(&self.text),
+        }
+    }
+}
+
+impl StdError for StoreError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_ref().map(|source| &**source as _)
+    }
+}

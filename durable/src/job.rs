@@ -1,0 +1,296 @@
+//! A job as its handler sees it, what the handler answers, and dead letters.
+
+use std::time::{Duration, SystemTime};
+
+use crate::DurableTimer;
+use crate::store::Claim;
+use crate::time::time_of;
+
+/// A job that has fallen due, as its handler is given it.
+///
+/// ```
+/// use hashed_wheel::ManualClock;
+/// use hashed_wheel_durable::{DurableTimer, Outcome};
+/// use std::time::Duration;
+///
+/// let clock = ManualClock::new();
+/// let timer = DurableTimer::builder()
+///     .on("close-order", |job| {
+///         assert_eq!(job.kind(), "close-order");
+///         assert_eq!(job.key(), Some("order:42"));
+///         assert_eq!(job.payload(), b"42");
+///         assert_eq!(job.attempt(), 1);
+///         Outcome::Done
+///     })
+///     .open_in_memory(&clock)?;
+/// timer.job("close-order").key("order:42").payload(b"42").after(Duration::from_secs(1800))?;
+/// clock.advance(Duration::from_secs(1800));
+/// assert_eq!(timer.stats().fired, 1);
+/// assert_eq!(timer.pending()?, 0);
+/// # Ok::<(), hashed_wheel_durable::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Job {
+    kind: String,
+    claim: Claim,
+    timer: DurableTimer,
+}
+
+impl Job {
+    pub(crate) fn new(kind: String, claim: Claim, timer: DurableTimer) -> Job {
+        Job { kind, claim, timer }
+    }
+
+    /// The kind that it was scheduled under.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |job| { assert_eq!(job.kind(), "mail"); Outcome::Done })
+    ///     .open_in_memory(&clock)?;
+    /// # timer.job("mail").after(std::time::Duration::ZERO)?;
+    /// # clock.advance(std::time::Duration::from_millis(1));
+    /// # assert_eq!(timer.pending()?, 0);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The key that it was scheduled under. The job has let go of it: the same key now makes a new job. `None` also for a job
+    /// that was put back for a retry while another one had taken its key.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |job| { assert_eq!(job.key(), Some("user:7")); Outcome::Done })
+    ///     .open_in_memory(&clock)?;
+    /// # timer.job("mail").key("user:7").after(std::time::Duration::ZERO)?;
+    /// # clock.advance(std::time::Duration::from_millis(1));
+    /// # assert_eq!(timer.pending()?, 0);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn key(&self) -> Option<&str> {
+        self.claim.key.as_deref()
+    }
+
+    /// The bytes that it was scheduled with.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |job| { assert_eq!(job.payload(), b"hello"); Outcome::Done })
+    ///     .open_in_memory(&clock)?;
+    /// # timer.job("mail").payload(b"hello").after(std::time::Duration::ZERO)?;
+    /// # clock.advance(std::time::Duration::from_millis(1));
+    /// # assert_eq!(timer.pending()?, 0);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn payload(&self) -> &[u8] {
+        &self.claim.payload
+    }
+
+    /// The time at which it was due: never later than now, by the wall clock.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # use std::time::{Duration, UNIX_EPOCH};
+    /// # let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |job| { assert_eq!(job.due(), UNIX_EPOCH + Duration::from_secs(5)); Outcome::Done })
+    ///     .open_in_memory(&clock)?;
+    /// timer.job("mail").after(Duration::from_secs(5))?;
+    /// clock.advance(Duration::from_secs(10));
+    /// # assert_eq!(timer.pending()?, 0);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn due(&self) -> SystemTime {
+        time_of(self.claim.due)
+    }
+
+    /// The number of this attempt, from 1.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |job| if job.attempt() < 3 { Outcome::Retry } else { Outcome::Done })
+    ///     .open_in_memory(&clock)?;
+    /// timer.job("mail").after(Duration::ZERO)?;
+    /// clock.advance(Duration::from_secs(10));
+    /// assert_eq!(timer.stats().fired, 3);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn attempt(&self) -> u32 {
+        self.claim.attempt
+    }
+
+    /// A number greater than any that this store has given out before: a fencing token. What keeps the greatest token that it has
+    /// seen, and refuses a smaller one, cannot be changed by a run that was overtaken.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # use std::time::Duration;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// # let clock = ManualClock::new();
+    /// static NEWEST: AtomicU64 = AtomicU64::new(0);
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |job| {
+    ///         assert!(NEWEST.fetch_max(job.token(), Ordering::SeqCst) < job.token());
+    ///         Outcome::Done
+    ///     })
+    ///     .open_in_memory(&clock)?;
+    /// # timer.job("mail").after(Duration::ZERO)?;
+    /// # timer.job("mail").after(Duration::ZERO)?;
+    /// # clock.advance(Duration::from_millis(1));
+    /// # assert_eq!(timer.pending()?, 0);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn token(&self) -> u64 {
+        self.claim.token
+    }
+
+    /// The timer that runs it. A handler may call every method of it but [`stop`](DurableTimer::stop).
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// // Comes again every hour.
+    /// let timer = DurableTimer::builder()
+    ///     .on("report", |job| {
+    ///         match job.timer().job("report").key("hourly").at(job.due() + Duration::from_secs(3600)) {
+    ///             Ok(_) => Outcome::Done,
+    ///             Err(_) => Outcome::Retry,
+    ///         }
+    ///     })
+    ///     .open_in_memory(&clock)?;
+    /// timer.job("report").key("hourly").after(Duration::ZERO)?;
+    /// clock.advance(Duration::from_secs(10 * 3600));
+    /// assert_eq!(timer.stats().fired, 11);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn timer(&self) -> &DurableTimer {
+        &self.timer
+    }
+}
+
+/// What a handler answers.
+///
+/// A handler that panics has answered `Retry`, with its message as the error.
+///
+/// ```
+/// use hashed_wheel::ManualClock;
+/// use hashed_wheel_durable::{DurableTimer, Outcome};
+/// use std::time::Duration;
+///
+/// let clock = ManualClock::new();
+/// let timer = DurableTimer::builder()
+///     .on("call", |job| match job.payload() {
+///         b"busy" if job.attempt() == 1 => Outcome::RetryAfter(Duration::from_secs(60)),
+///         b"bad" => Outcome::Dead("no such number".into()),
+///         _ => Outcome::Done,
+///     })
+///     .open_in_memory(&clock)?;
+/// for payload in ["good", "busy", "bad"] {
+///     timer.job("call").payload(payload).after(Duration::ZERO)?;
+/// }
+/// clock.advance(Duration::from_secs(1));
+/// assert_eq!(timer.pending()?, 1);
+/// assert_eq!(timer.dead(10)?[0].last_error, "no such number");
+/// clock.advance(Duration::from_secs(60));
+/// assert_eq!(timer.pending()?, 0);
+/// # Ok::<(), hashed_wheel_durable::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The job is finished and is forgotten.
+    Done,
+    /// The job is put back, for a time that doubles with each attempt; see
+    /// [`backoff`](crate::DurableTimerBuilder::backoff). After the last attempt it is dead.
+    Retry,
+    /// As `Retry`, with a delay of the handler's own.
+    RetryAfter(Duration),
+    /// The job gives up now, for this reason.
+    Dead(String),
+}
+
+/// What became of a job that was scheduled.
+///
+/// ```
+/// use hashed_wheel::ManualClock;
+/// use hashed_wheel_durable::{DurableTimer, Scheduled};
+/// use std::time::Duration;
+///
+/// let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+/// let hour = Duration::from_secs(3600);
+/// assert_eq!(timer.job("mail").key("user:7").after(hour)?, Scheduled::New);
+/// assert_eq!(timer.job("mail").key("user:7").after(hour * 2)?, Scheduled::Kept);
+/// assert_eq!(timer.job("mail").key("user:7").replace().after(hour * 2)?, Scheduled::Replaced);
+/// assert_eq!(timer.pending()?, 1);
+/// # Ok::<(), hashed_wheel_durable::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scheduled {
+    /// There is a new job.
+    New,
+    /// A job with that key is waiting already. It was left as it is.
+    Kept,
+    /// The waiting job with that key got this kind, payload and time, and its attempts start anew.
+    Replaced,
+}
+
+/// A dead letter: a job that gave up.
+///
+/// It stays in the store until it is [revived](DurableTimer::revive) or [discarded](DurableTimer::discard).
+///
+/// ```
+/// use hashed_wheel::ManualClock;
+/// use hashed_wheel_durable::{DurableTimer, Outcome};
+/// use std::time::Duration;
+///
+/// let clock = ManualClock::new();
+/// let timer = DurableTimer::builder()
+///     .on("mail", |_| panic!("no network"))
+///     .max_attempts(3)
+///     .open_in_memory(&clock)?;
+/// timer.job("mail").key("user:7").payload("hello").after(Duration::ZERO)?;
+/// clock.advance(Duration::from_secs(60));
+///
+/// let dead = timer.dead(10)?;
+/// assert_eq!(dead.len(), 1);
+/// assert_eq!((dead[0].kind.as_str(), dead[0].key.as_deref()), ("mail", Some("user:7")));
+/// assert_eq!((dead[0].payload.as_slice(), dead[0].attempts), (b"hello".as_slice(), 3));
+/// assert_eq!(dead[0].last_error, "no network");
+/// # Ok::<(), hashed_wheel_durable::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadJob {
+    /// Its number in the store, for [`revive`](DurableTimer::revive) and [`discard`](DurableTimer::discard).
+    pub id: u64,
+    /// The kind that it was scheduled under.
+    pub kind: String,
+    /// Its key. A dead job does not hold it: another job may be waiting under it.
+    pub key: Option<String>,
+    /// The bytes that it was scheduled with.
+    pub payload: Vec<u8>,
+    /// The attempts that were counted.
+    pub attempts: u32,
+    /// Why the last one failed: the reason of [`Outcome::Dead`], the message of a panic, "the handler asked for a retry", or
+    /// "interrupted" if the process ended while it ran.
+    pub last_error: String,
+}

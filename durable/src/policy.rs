@@ -1,0 +1,92 @@
+//! When a job that failed is tried again, and when it gives up.
+
+use std::time::Duration;
+
+use crate::job::Outcome;
+use crate::store::{Id, Verdict};
+use crate::time::WallClock;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Policy {
+    pub(crate) max_attempts: u32,
+    /// The delay after the first attempt, and the longest one.
+    pub(crate) first: Duration,
+    pub(crate) most: Duration,
+}
+
+impl Policy {
+    /// The delay after so many attempts: doubled each time, up to the longest, then between half of that and all of it. The jitter
+    /// comes from id and attempt, so it differs between jobs and is the same in every run.
+    pub(crate) fn delay(&self, id: Id, attempts: u32) -> Duration {
+        let doubled = 1_u32
+            .checked_shl(attempts.saturating_sub(1))
+            .and_then(|factor| self.first.checked_mul(factor))
+            .unwrap_or(self.most)
+            .min(self.most);
+        let half = doubled / 2;
+        let random = scramble(id ^ (u64::from(attempts) << 48));
+        let part = half.as_nanos() * u128::from(random >> 32) >> 32;
+        half + Duration::from_nanos(u64::try_from(part).unwrap_or(u64::MAX))
+    }
+
+    /// The end of attempt number `attempt`, by what its handler answered or the message of its panic.
+    pub(crate) fn verdict(
+        &self,
+        wall: &dyn WallClock,
+        id: Id,
+        attempt: u32,
+        outcome: Result<Outcome, String>,
+    ) -> Verdict {
+        let (delay, error) = match outcome {
+            Ok(Outcome::Done) => return Verdict::Done,
+            Ok(Outcome::Dead(error)) => {
+                return Verdict::Dead {
+                    attempts: attempt,
+                    error,
+                };
+            }
+            Ok(Outcome::Retry) => (None, "the handler asked for a retry".to_owned()),
+            Ok(Outcome::RetryAfter(delay)) => {
+                (Some(delay), "the handler asked for a retry".to_owned())
+            }
+            Err(panic) => (None, panic),
+        };
+        if attempt >= self.max_attempts {
+            return Verdict::Dead {
+                attempts: attempt,
+                error,
+            };
+        }
+        let delay = delay.unwrap_or_else(|| self.delay(id, attempt));
+        Verdict::Retry {
+            due: wall.after(delay),
+            attempts: attempt,
+        }
+    }
+
+    /// The fate of a job that was running alone when its process died, this attempt counted.
+    pub(crate) fn interrupted(&self, wall: &dyn WallClock, id: Id, attempts: u32) -> Verdict {
+        if attempts >= self.max_attempts {
+            Verdict::Dead {
+                attempts,
+                error: crate::store::INTERRUPTED.to_owned(),
+            }
+        } else {
+            Verdict::Retry {
+                due: wall.after(self.delay(id, attempts)),
+                attempts,
+            }
+        }
+    }
+}
+
+/// The finalizer of `SplitMix64`.
+fn scramble(mut number: u64) -> u64 {
+    number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+#[cfg(test)]
+mod tests;

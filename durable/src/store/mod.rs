@@ -1,0 +1,173 @@
+//! Where jobs are kept: one trait, one implementation for each engine.
+//!
+//! A store is used by one thread. It is given everything that waits as one list of operations and makes one durable
+//! transaction of it (group commit), so an implementation over a network needs one round trip for many callers. The operations
+//! take effect in their order, each sees what those before it did.
+//!
+//! A job is in exactly one of four places:
+//!
+//! ```text
+//!             schedule                     Finish: Done
+//!  ┌─────────────────────► waiting ─► claimed ─────────► gone
+//!  │                         ▲ ▲         │ │
+//!  │      Finish: Retry, GiveBack        │ └───────────► dead ──► Revive: waiting; Discard: gone
+//!  │                         │ └─────────┘ Finish: Dead
+//!  │                         │           │
+//!  │                interrupted ◄────────┘ recover: the process died
+//!  └───────────────── by key: Move, Cancel, Schedule with replace; waiting and interrupted alike
+//! ```
+//!
+//! - *waiting*: in the index of due times, by kind. May hold a key.
+//! - *claimed*: a handler runs or will run it. Its key is free. The claim has a token, and only who shows the token can finish
+//!   it: a process whose claim was taken over cannot.
+//! - *interrupted*: was claimed when its process died. It waits as well, in an index of its own, because it is taken up alone:
+//!   [`Op::ClaimAlone`] counts the attempt durably before the handler runs.
+//! - *dead*: gave up.
+//!
+//! For an engine that several processes share, `recover` takes up the claims whose lease has run out, and what opens it
+//! also gives the engine a [`WallClock`](crate::time::WallClock): that of the database.
+
+pub(crate) mod memory;
+pub(crate) mod redb;
+
+use crate::error::StoreError;
+use crate::job::{DeadJob, Scheduled};
+use crate::time::Millis;
+
+/// The number of a job. Never given twice by a store.
+pub(crate) type Id = u64;
+
+/// One thing to do in a transaction.
+#[derive(Debug, Clone)]
+pub(crate) enum Op {
+    /// Answered by [`Reply::Scheduled`].
+    Schedule {
+        kind: String,
+        key: Option<String>,
+        payload: Vec<u8>,
+        due: Millis,
+        replace: bool,
+    },
+    /// Gives the waiting job of this key another due time. [`Reply::Found`].
+    Move { key: String, due: Millis },
+    /// Removes the waiting job of this key. [`Reply::Found`].
+    Cancel { key: String },
+    /// Claims waiting jobs of handled kinds that are due at `until` or before, the earliest first. [`Reply::Claimed`].
+    Claim {
+        until: Millis,
+        limit: usize,
+        bytes: usize,
+    },
+    /// Claims the earliest interrupted job of a handled kind that is due at `until` or before, and counts its attempt. [`Reply::Claimed`].
+    ClaimAlone { until: Millis },
+    /// Ends a claim, if it still has this token. [`Reply::Found`].
+    Finish {
+        id: Id,
+        token: u64,
+        verdict: Verdict,
+    },
+    /// Makes a dead job wait, with no attempt counted. [`Reply::Found`].
+    Revive { id: Id, due: Millis },
+    /// Removes a dead job. [`Reply::Found`].
+    Discard { id: Id },
+    /// Counts all that are not dead. [`Reply::Pending`].
+    Pending,
+    /// Reads dead jobs. [`Reply::Dead`].
+    Dead { limit: usize },
+}
+
+/// The end of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Done,
+    /// Waits until `due`, with so many attempts counted.
+    Retry {
+        due: Millis,
+        attempts: u32,
+    },
+    Dead {
+        attempts: u32,
+        error: String,
+    },
+    /// As if it had not been claimed.
+    GiveBack,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reply {
+    Scheduled(Scheduled),
+    Found(bool),
+    /// The claims, and the due time of the earliest job of the same index that is left.
+    Claimed {
+        claims: Vec<Claim>,
+        next: Option<Millis>,
+    },
+    Pending(u64),
+    Dead(Vec<DeadJob>),
+}
+
+/// A claimed job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) id: Id,
+    pub(crate) token: u64,
+    /// The index of its kind among the handled ones.
+    pub(crate) handler: usize,
+    pub(crate) key: Option<String>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) due: Millis,
+    /// The number of this attempt, from 1.
+    pub(crate) attempt: u32,
+    /// Taken up alone: the attempt is counted already.
+    pub(crate) alone: bool,
+}
+
+/// The result of a transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Committed {
+    /// One for each operation.
+    pub(crate) replies: Vec<Reply>,
+    /// False if nothing had to be written.
+    pub(crate) written: bool,
+    /// The earliest due times of handled kinds that it put into the indexes.
+    pub(crate) earliest: Earliest,
+}
+
+/// Due times of the earliest jobs of handled kinds.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Earliest {
+    pub(crate) waiting: Option<Millis>,
+    pub(crate) interrupted: Option<Millis>,
+}
+
+/// Takes the earlier one of two due times.
+pub(crate) fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Millis> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// What becomes of a job whose counted attempt was interrupted: given its id and its attempts.
+pub(crate) type Judge<'a> = &'a dyn Fn(Id, u32) -> Verdict;
+
+/// The error of a job that died with its process.
+pub(crate) const INTERRUPTED: &str = "interrupted";
+
+pub(crate) trait Store: Send {
+    /// Puts every claim of a dead process among the interrupted ones, durably. A claim whose attempt was counted goes where `judge`
+    /// says (`Retry` or `Dead`); all others keep due time and attempts. Returns the number of claims found.
+    fn recover(&mut self, judge: Judge<'_>) -> Result<usize, StoreError>;
+
+    /// The earliest due times now, of handled kinds.
+    fn earliest(&mut self) -> Result<Earliest, StoreError>;
+
+    /// The kinds that have jobs, none of them dead, but no handler.
+    fn unhandled(&mut self) -> Result<Vec<String>, StoreError>;
+
+    /// Carries out all operations in one transaction, which is durable when this returns. After an error the store cannot be used.
+    fn commit(&mut self, ops: Vec<Op>) -> Result<Committed, StoreError>;
+}
+
+#[cfg(test)]
+mod conformance;

@@ -1,0 +1,288 @@
+//! Opening and making the file.
+//!
+//! A new store is made as `NAME.new` in the same folder, under a lock, synced, and renamed only then: a kill at any moment leaves no store, or a
+//! whole one, and perhaps a `NAME.new` that the next open takes over. A file that exists is looked at, read-only, before anything is written to it.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use ::redb::{
+    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable,
+    StorageBackend, TableError,
+};
+
+use super::{CACHE, FORMAT, KINDS, Kinds, META, RedbStore, Work};
+use crate::error::{Error, StoreError};
+
+/// The first bytes of every file of redb.
+const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
+
+/// How often a file that is in use is tried again: somebody may only be looking at it.
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(10);
+
+fn builder() -> Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE);
+    builder
+}
+
+impl RedbStore {
+    /// Opens the store of this file, or makes it.
+    pub(crate) fn open(path: &Path, handled: &[String]) -> Result<RedbStore, Error> {
+        let mut tries = 0;
+        loop {
+            match guarded(path, || open_or_create(path)) {
+                Err(Error::InUse(_)) if tries < TRIES => {
+                    tries += 1;
+                    thread::sleep(PAUSE);
+                }
+                Err(error) => return Err(error),
+                Ok(database) => {
+                    let name = path.display().to_string();
+                    return guarded(path, || RedbStore::load(database, name, handled));
+                }
+            }
+        }
+    }
+
+    /// The same over any storage, for tests of faults.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "tests bring storage that fails")
+    )]
+    pub(crate) fn open_backend(
+        backend: impl StorageBackend,
+        handled: &[String],
+    ) -> Result<RedbStore, Error> {
+        let name = "backend".to_owned();
+        let failed =
+            |error: ::redb::Error| Error::Store(StoreError::with("backend: cannot open", error));
+        let database = builder()
+            .create_with_backend(backend)
+            .map_err(|error| failed(error.into()))?;
+        let fresh = {
+            let transaction = database
+                .begin_read()
+                .map_err(|error| failed(error.into()))?;
+            format(&transaction).map_err(failed)?.is_none()
+        };
+        if fresh {
+            initialize(&database).map_err(failed)?;
+        }
+        RedbStore::load(database, name, handled)
+    }
+
+    fn load(database: Database, name: String, handled: &[String]) -> Result<RedbStore, Error> {
+        let mut kinds = Kinds::default();
+        for (handler, kind) in handled.iter().enumerate() {
+            kinds.handlers.insert(kind.clone(), handler);
+        }
+        let last = read_meta(&database, &mut kinds)
+            .map_err(|error| StoreError::with(format!("{name}: cannot read"), error))?;
+        Ok(RedbStore {
+            database,
+            name,
+            kinds,
+            last,
+        })
+    }
+}
+
+fn read_meta(database: &Database, kinds: &mut Kinds) -> Result<u64, ::redb::Error> {
+    let transaction = database.begin_read()?;
+    for entry in transaction.open_table(KINDS)?.iter()? {
+        let (name, number) = entry?;
+        kinds.add(name.value(), number.value());
+    }
+    Ok(transaction
+        .open_table(META)?
+        .get("last")?
+        .map_or(0, |last| last.value()))
+}
+
+/// Makes an error of a panic: redb asserts what a damaged file may break.
+fn guarded<T>(path: &Path, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
+        let text = crate::engine::panic_text(&*payload);
+        Err(StoreError::new(format!("{} is damaged: {text}", path.display())).into())
+    })
+}
+
+fn open_or_create(path: &Path) -> Result<Database, Error> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {
+            Err(StoreError::new(format!("{} is a folder, not a file", path.display())).into())
+        }
+        Ok(metadata) if metadata.permissions().readonly() => {
+            Err(StoreError::new(format!("{} is read-only", path.display())).into())
+        }
+        Ok(_) => open_existing(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path),
+        Err(error) => Err(unreadable(path, error)),
+    }
+}
+
+fn unreadable(path: &Path, error: io::Error) -> Error {
+    StoreError::with(format!("{}: cannot open", path.display()), error).into()
+}
+
+fn no_store(path: &Path) -> Error {
+    StoreError::new(format!(
+        "{} is no store of timers; it was left as it is",
+        path.display()
+    ))
+    .into()
+}
+
+fn engine_error(path: &Path, error: DatabaseError) -> Error {
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => Error::InUse(path.to_owned()),
+        error => StoreError::with(
+            format!(
+                "{}: cannot open (damaged, truncated or unreadable)",
+                path.display()
+            ),
+            ::redb::Error::from(error),
+        )
+        .into(),
+    }
+}
+
+fn open_existing(path: &Path) -> Result<Database, Error> {
+    let mut start = [0; MAGIC.len()];
+    let mut file = File::open(path).map_err(|error| unreadable(path, error))?;
+    match file.read_exact(&mut start) {
+        Ok(()) if start == MAGIC => {}
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+            return Err(unreadable(path, error));
+        }
+        _ => return Err(no_store(path)),
+    }
+    drop(file);
+    // Read-only first: a database of somebody else, or of a newer version, is not written to.
+    match builder().open_read_only(path) {
+        Ok(database) => check(path, &database)?,
+        // Was not closed, or is not finished: only opening it for writing repairs it.
+        Err(DatabaseError::RepairAborted) => {}
+        Err(error) => return Err(engine_error(path, error)),
+    }
+    let database = builder()
+        .open(path)
+        .map_err(|error| engine_error(path, error))?;
+    check(path, &database)?;
+    Ok(database)
+}
+
+/// The version of the layout; `None` if there is none of ours.
+fn format(transaction: &ReadTransaction) -> Result<Option<u64>, ::redb::Error> {
+    match transaction.open_table(META) {
+        Ok(meta) => Ok(meta.get("format")?.map(|format| format.value())),
+        Err(TableError::Storage(error)) => Err(error.into()),
+        Err(_) => Ok(None),
+    }
+}
+
+fn check(path: &Path, database: &impl ReadableDatabase) -> Result<(), Error> {
+    let failed = |error| {
+        Error::Store(StoreError::with(
+            format!("{}: cannot read", path.display()),
+            error,
+        ))
+    };
+    let transaction = database
+        .begin_read()
+        .map_err(|error| failed(error.into()))?;
+    match format(&transaction).map_err(failed)? {
+        Some(FORMAT) => Ok(()),
+        Some(newer) if newer > FORMAT => Err(StoreError::new(format!(
+            "{} was written by a newer version: its format is {newer}, this version knows {FORMAT}",
+            path.display()
+        ))
+        .into()),
+        _ => Err(no_store(path)),
+    }
+}
+
+fn initialize(database: &Database) -> Result<(), ::redb::Error> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_quick_repair(true);
+    {
+        let (mut kinds, mut last) = (Kinds::default(), 0);
+        // Makes every table.
+        let mut work = Work::new(&transaction, &mut kinds, &mut last)?;
+        work.meta.insert("format", FORMAT)?;
+        work.meta.insert("last", 0)?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn create(path: &Path) -> Result<Database, Error> {
+    let failed = |what: &str, error: io::Error| {
+        Error::Store(StoreError::with(
+            format!("{}: cannot {what}", path.display()),
+            error,
+        ))
+    };
+    let Some(name) = path.file_name() else {
+        return Err(StoreError::new(format!("{} names no file", path.display())).into());
+    };
+    let mut temporary = OsString::from(name);
+    temporary.push(".new");
+    let temporary: PathBuf = path.with_file_name(temporary);
+
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&temporary)
+        .map_err(|error| failed("create", error))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(Error::InUse(path.to_owned())),
+        Err(TryLockError::Error(error)) => return Err(failed("lock", error)),
+    }
+    // Who held the lock before may have finished its store, and renamed the very file that is locked now.
+    if path.exists() {
+        drop(file);
+        return open_existing(path);
+    }
+    file.set_len(0).map_err(|error| failed("create", error))?;
+    let made = builder()
+        .create_file(file)
+        .map_err(|error| engine_error(path, error))
+        .and_then(|database| {
+            initialize(&database).map_err(|error| {
+                StoreError::with(format!("{}: cannot create", path.display()), error)
+            })?;
+            Ok(database)
+        })
+        .and_then(|database| {
+            fs::rename(&temporary, path).map_err(|error| failed("create", error))?;
+            sync_folder(path).map_err(|error| failed("create", error))?;
+            Ok(database)
+        });
+    if made.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    made
+}
+
+/// Makes the new name durable.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    if cfg!(unix) {
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(())
+}
