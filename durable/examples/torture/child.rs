@@ -1,0 +1,227 @@
+//! The process that is killed.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use std::{env, process, thread};
+
+use hashed_wheel_durable::{DurableTimer, Job, Outcome, Scheduled};
+
+use crate::Random;
+use crate::journal::{Event, Journal, micros};
+
+/// Set for a child: `work`, `finish` or `poison`.
+pub(crate) const ROLE: &str = "TORTURE_ROLE";
+
+/// The attempts that a job has in a round with one that aborts the process.
+pub(crate) const POISON_ATTEMPTS: u32 = 3;
+
+/// The number of the job that aborts the process.
+pub(crate) const POISON_JOB: u64 = 100;
+
+/// Threads that call the timer.
+const CALLERS: u64 = 2;
+
+fn variable(name: &str) -> Result<u64, Box<dyn Error>> {
+    Ok(env::var(name)?.parse()?)
+}
+
+fn number(job: &Job) -> u64 {
+    job.payload()
+        .try_into()
+        .map_or(u64::MAX, u64::from_le_bytes)
+}
+
+pub(crate) fn run(role: &str) -> Result<(), Box<dyn Error>> {
+    let store = PathBuf::from(env::var("TORTURE_STORE")?);
+    let incarnation = variable("TORTURE_INCARNATION")?;
+    let seed = variable("TORTURE_SEED")?;
+    let path = PathBuf::from(format!("{}.journal", store.display()));
+    let journal = Arc::new(Journal::open(&path)?);
+    match role {
+        "poison" => poison(&store, seed, &journal),
+        _ => work(&store, incarnation, seed, &journal, role == "finish"),
+    }
+}
+
+fn begin(journal: &Journal, job: &Job) -> u64 {
+    let number = number(job);
+    journal.write(&Event::Run {
+        job: number,
+        attempt: job.attempt(),
+        now: micros(SystemTime::now()),
+        due: micros(job.due()),
+    });
+    number
+}
+
+fn work(
+    store: &PathBuf,
+    incarnation: u64,
+    seed: u64,
+    journal: &Arc<Journal>,
+    finish: bool,
+) -> Result<(), Box<dyn Error>> {
+    journal.write(&Event::Begin { incarnation });
+    let log = Arc::clone(journal);
+    let timer = DurableTimer::builder()
+        .on("job", move |job| {
+            let number = begin(&log, job);
+            if number % 5 == 0 {
+                thread::sleep(Duration::from_micros(number % 700));
+            }
+            if number % 7 == 0 && job.attempt() == 1 {
+                log.write(&Event::Retry { job: number });
+                return Outcome::Retry;
+            }
+            log.write(&Event::Done { job: number });
+            Outcome::Done
+        })
+        .backoff(Duration::from_millis(4), Duration::from_millis(30))
+        // A kill while it runs alone counts as an attempt, and there are thousands.
+        .max_attempts(1000)
+        .open(store)?;
+    journal.write(&Event::Opened);
+    if finish {
+        return empty(&timer, journal);
+    }
+    thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let timer = &timer;
+            scope.spawn(move || {
+                call(
+                    timer,
+                    journal,
+                    incarnation * CALLERS + caller,
+                    Random(seed ^ caller),
+                )
+            });
+        }
+    });
+    Ok(())
+}
+
+/// Calls the timer until the process is killed.
+fn call(timer: &DurableTimer, journal: &Journal, caller: u64, mut random: Random) {
+    let mut mine: Vec<u64> = Vec::new();
+    for count in 0.. {
+        let job = caller << 24 | count;
+        let due = SystemTime::now() + Duration::from_micros(random.below(70_000));
+        let chosen = (!mine.is_empty()).then(|| mine[random.below(mine.len() as u64) as usize]);
+        match (random.below(10), chosen) {
+            (0, Some(job)) => {
+                journal.write(&Event::Cancel { job });
+                let done = timer.cancel(key(job)).expect("it can be cancelled");
+                journal.write(&Event::Cancelled { job, done });
+                mine.retain(|&other| other != job);
+            }
+            (1 | 2, Some(job)) => {
+                journal.write(&Event::Move {
+                    job,
+                    due: micros(due),
+                });
+                let done = timer.reschedule_at(key(job), due).expect("it can be moved");
+                journal.write(&Event::Moved { job, done });
+            }
+            (3, Some(old)) => {
+                journal.write(&Event::Replace {
+                    job,
+                    old,
+                    due: micros(due),
+                });
+                let scheduled = timer
+                    .job("job")
+                    .key(key(old))
+                    .payload(job.to_le_bytes())
+                    .replace()
+                    .at(due)
+                    .expect("it can be replaced");
+                journal.write(&Event::Replaced {
+                    job,
+                    old,
+                    new: scheduled == Scheduled::New,
+                });
+                // Its key is not its number: it is left alone from now on.
+                mine.retain(|&other| other != old);
+            }
+            _ => {
+                journal.write(&Event::Schedule {
+                    job,
+                    due: micros(due),
+                });
+                let new = timer.job("job").key(key(job)).payload(job.to_le_bytes());
+                assert_eq!(new.at(due).expect("it can be scheduled"), Scheduled::New);
+                journal.write(&Event::Scheduled { job });
+                mine.push(job);
+            }
+        }
+    }
+}
+
+fn key(job: u64) -> String {
+    format!("job:{job}")
+}
+
+/// Waits until all jobs are done, and tells what is dead.
+fn empty(timer: &DurableTimer, journal: &Journal) -> Result<(), Box<dyn Error>> {
+    while timer.pending()? > 0 {
+        thread::sleep(Duration::from_millis(2));
+    }
+    for dead in timer.dead(1000)? {
+        let job = dead
+            .payload
+            .as_slice()
+            .try_into()
+            .map_or(u64::MAX, u64::from_le_bytes);
+        journal.write(&Event::Dead {
+            job,
+            attempts: dead.attempts,
+        });
+    }
+    journal.write(&Event::Empty);
+    timer.stop()?;
+    Ok(())
+}
+
+/// A hundred good jobs and one that aborts the process, due at the same moment. Started again after each abort.
+fn poison(store: &PathBuf, seed: u64, journal: &Arc<Journal>) -> Result<(), Box<dyn Error>> {
+    let fresh = !store.exists();
+    let log = Arc::clone(journal);
+    let timer = DurableTimer::builder()
+        .on("job", move |job| {
+            let number = begin(&log, job);
+            if number == POISON_JOB {
+                process::abort();
+            }
+            thread::sleep(Duration::from_micros(200));
+            log.write(&Event::Done { job: number });
+            Outcome::Done
+        })
+        .backoff(Duration::from_millis(1), Duration::from_millis(4))
+        .max_attempts(POISON_ATTEMPTS)
+        .open(store)?;
+    if fresh {
+        // Far enough ahead that all are stored before the first is claimed, usually.
+        let due = SystemTime::now() + Duration::from_millis(250);
+        let place = Random(seed).below(POISON_JOB + 1);
+        thread::scope(|scope| {
+            for turn in 0..=POISON_JOB {
+                let timer = &timer;
+                scope.spawn(move || {
+                    // All have the same time; the ids decide their order.
+                    let job = match turn {
+                        turn if turn == place => POISON_JOB,
+                        POISON_JOB => place,
+                        turn => turn,
+                    };
+                    let new = timer.job("job").payload(job.to_le_bytes());
+                    new.at(due).expect("it can be scheduled");
+                    journal.write(&Event::Scheduled { job });
+                });
+            }
+        });
+        journal.write(&Event::Opened);
+    }
+    empty(&timer, journal)
+}

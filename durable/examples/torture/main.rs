@@ -1,0 +1,302 @@
+//! Kills a process with durable timers again and again, and checks that nothing that was acknowledged is lost.
+//!
+//! The program starts itself as a child that schedules, moves, replaces and cancels jobs and runs their handlers, kills it with SIGKILL at a
+//! random moment (while it opens, recovers, commits, runs a handler, …), and starts it again. Every call is written to a journal before it is made and
+//! after it has returned; the parent compares the journal with the rules:
+//!
+//! - an acknowledged job runs to its end, unless it was cancelled or replaced: looked at every few hundred kills, when a child may finish all that is left;
+//! - no job runs before its time, or after its cancel or its replacement was acknowledged;
+//! - no job runs again unless a kill came before its outcome was stored;
+//! - a job that aborts the process, among a hundred good ones, is dead after its attempts; the good ones are done, and none is charged.
+//!
+//! ```text
+//! cargo run --release -p hashed-wheel-durable --example torture -- --minutes 5
+//! cargo run --release -p hashed-wheel-durable --example torture -- --kills 10000
+//! cargo run --release -p hashed-wheel-durable --example torture -- --quick   # some seconds
+//! ```
+//!
+//! With the feature `broken`, `--broken ack` (or `claim`, `generation`, `charge`) runs it against a deliberate defect, which it has to find.
+
+mod child;
+mod journal;
+mod verify;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{env, fs, process, thread};
+
+use verify::Verifier;
+
+const USAGE: &str = "\
+usage: torture [--minutes N | --kills N] [--seed N] [--quick]
+
+Kills a process with durable timers at random moments, and checks that no acknowledged job is lost.
+
+  --minutes N   ends after so many minutes (1 unless told)
+  --kills N     ends after so many kills
+  --seed N      the same moments again, as far as the machine lets them be the same
+  --quick       60 kills
+  --broken X    with the feature `broken`: a defect that has to be found (ack, claim, generation, charge)";
+
+/// A child may finish everything after so many kills, and the account is settled.
+const SETTLE: u64 = 250;
+/// A round with a job that aborts the process after so many kills.
+const POISON: u64 = 50;
+
+struct Options {
+    until: Until,
+    seed: u64,
+    broken: Option<String>,
+}
+
+enum Until {
+    Time(Duration),
+    Kills(u64),
+}
+
+fn usage(problem: &str) -> ! {
+    eprintln!("{problem}\n{USAGE}");
+    process::exit(2);
+}
+
+fn options() -> Options {
+    let clock = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(1, |since| since.as_nanos() as u64);
+    let mut options = Options {
+        until: Until::Time(Duration::from_secs(60)),
+        seed: clock,
+        broken: None,
+    };
+    let mut args = env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut number = || match args.next().map(|value| value.parse::<u64>()) {
+            Some(Ok(number)) => number,
+            _ => usage(&format!("{arg} needs a number")),
+        };
+        match arg.as_str() {
+            "--minutes" => options.until = Until::Time(Duration::from_secs(60 * number())),
+            "--kills" => options.until = Until::Kills(number()),
+            "--seed" => options.seed = number(),
+            "--quick" => options.until = Until::Kills(60),
+            "--broken" => match args.next() {
+                Some(name) if ["ack", "claim", "generation", "charge"].contains(&name.as_str()) => {
+                    if cfg!(not(feature = "broken")) {
+                        usage("--broken needs the feature `broken`");
+                    }
+                    options.broken = Some(name);
+                }
+                _ => usage("--broken needs ack, claim, generation or charge"),
+            },
+            other => usage(&format!("unknown option {other}")),
+        }
+    }
+    options
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What a failed run leaves is evidence.
+        if !thread::panicking() {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+/// `SplitMix64`.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut number = self.0;
+        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        number ^ (number >> 31)
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    if let Ok(role) = env::var(child::ROLE) {
+        return child::run(&role);
+    }
+    let options = options();
+    let folder = Folder(env::temp_dir().join(format!("durable-torture-{}", process::id())));
+    fs::create_dir_all(&folder.0)?;
+    println!("seed {}, in {}", options.seed, folder.0.display());
+    let mut torture = Torture {
+        folder: &folder.0,
+        random: Random(options.seed),
+        broken: options.broken,
+        verifier: Verifier::default(),
+        incarnation: 0,
+        kills: 0,
+        poison_rounds: 0,
+        started: Instant::now(),
+    };
+    let verdict = torture.run(&options.until);
+    torture.line();
+    match verdict {
+        Ok(()) => {
+            println!("verdict: held. {}", torture.verifier.summary());
+            Ok(())
+        }
+        Err(violation) => {
+            println!("verdict: VIOLATED: {violation}");
+            std::mem::forget(folder);
+            process::exit(1);
+        }
+    }
+}
+
+struct Torture<'a> {
+    folder: &'a Path,
+    random: Random,
+    broken: Option<String>,
+    verifier: Verifier,
+    incarnation: u64,
+    kills: u64,
+    poison_rounds: u64,
+    started: Instant,
+}
+
+impl Torture<'_> {
+    fn line(&self) {
+        println!(
+            "{:>5} s  {:>6} kills  {:>3} poison rounds  {}",
+            self.started.elapsed().as_secs(),
+            self.kills,
+            self.poison_rounds,
+            self.verifier.line()
+        );
+    }
+
+    fn run(&mut self, until: &Until) -> Result<(), String> {
+        let mut told = 0;
+        loop {
+            let ended = match *until {
+                Until::Time(time) => self.started.elapsed() >= time,
+                Until::Kills(kills) => self.kills >= kills,
+            };
+            if ended || (self.kills > 0 && self.kills % SETTLE == 0) {
+                self.settle()?;
+            }
+            if ended || self.kills % POISON == POISON / 2 {
+                self.poison()?;
+            }
+            if ended {
+                return Ok(());
+            }
+            self.kill_one()?;
+            if self.started.elapsed().as_secs() > told {
+                told = self.started.elapsed().as_secs();
+                self.line();
+            }
+        }
+    }
+
+    fn spawn(&mut self, role: &str, store: &str) -> Result<Child, String> {
+        self.incarnation += 1;
+        let mut command = Command::new(env::current_exe().map_err(|error| error.to_string())?);
+        command
+            .env(child::ROLE, role)
+            .env("TORTURE_STORE", self.folder.join(store))
+            .env("TORTURE_INCARNATION", self.incarnation.to_string())
+            .env("TORTURE_SEED", self.random.next().to_string())
+            .stdin(Stdio::null());
+        match &self.broken {
+            Some(defect) => command.env("HASHED_WHEEL_DURABLE_BROKEN", defect),
+            None => command.env_remove("HASHED_WHEEL_DURABLE_BROKEN"),
+        };
+        command
+            .spawn()
+            .map_err(|error| format!("cannot start a child: {error}"))
+    }
+
+    /// Lets a child work for a moment and kills it.
+    fn kill_one(&mut self) -> Result<(), String> {
+        let mut child = self.spawn("work", "store.redb")?;
+        // One in four while it opens and recovers.
+        let life = if self.random.below(4) == 0 {
+            Duration::from_micros(self.random.below(6_000))
+        } else {
+            Duration::from_micros(5_000 + self.random.below(35_000))
+        };
+        thread::sleep(life);
+        if let Ok(Some(status)) = child.try_wait() {
+            return Err(format!("a child ended by itself: {status}"));
+        }
+        child
+            .kill()
+            .and_then(|()| child.wait())
+            .map_err(|error| error.to_string())?;
+        self.kills += 1;
+        let journal = self.folder.join("store.redb.journal");
+        self.verifier.killed(&journal)
+    }
+
+    /// Waits for a child that ends by itself.
+    fn wait(mut child: Child) -> Result<ExitStatus, String> {
+        let started = Instant::now();
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) if started.elapsed() > Duration::from_secs(60) => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return Err(
+                        "a child that should finish all jobs did not end in a minute".into(),
+                    );
+                }
+                Ok(None) => thread::sleep(Duration::from_millis(1)),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    /// Lets a child finish all jobs, and settles the account.
+    fn settle(&mut self) -> Result<(), String> {
+        let child = self.spawn("finish", "store.redb")?;
+        let status = Self::wait(child)?;
+        if !status.success() {
+            return Err(format!(
+                "the child that should finish all jobs failed: {status}"
+            ));
+        }
+        let journal = self.folder.join("store.redb.journal");
+        self.verifier.settled(&journal)?;
+        fs::write(&journal, "").map_err(|error| error.to_string())
+    }
+
+    /// A job that aborts the process, among a hundred good ones that are due at the same time.
+    fn poison(&mut self) -> Result<(), String> {
+        let store = format!("poison-{}.redb", self.poison_rounds);
+        let journal = self.folder.join(format!("{store}.journal"));
+        let mut deaths = 0;
+        loop {
+            let child = self.spawn("poison", &store)?;
+            let status = Self::wait(child)?;
+            if status.success() {
+                break;
+            }
+            deaths += 1;
+            if deaths > child::POISON_ATTEMPTS + 1 {
+                return Err(format!(
+                    "the job that aborts the process has done so {deaths} times"
+                ));
+            }
+        }
+        verify::poison_round(&journal, deaths)?;
+        self.poison_rounds += 1;
+        fs::remove_file(self.folder.join(&store)).map_err(|error| error.to_string())?;
+        fs::remove_file(journal).map_err(|error| error.to_string())
+    }
+}
