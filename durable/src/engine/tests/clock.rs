@@ -1,0 +1,90 @@
+//! Wall clocks that jump.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use super::{Notes, eventually, ms};
+use crate::store::memory::MemoryStore;
+use crate::time::{ShiftedWall, WallClock};
+use crate::{DurableTimer, Outcome};
+
+const HOUR: i64 = 3_600_000;
+
+/// A timer whose clock can be set, and what its handler saw: by how many nanoseconds jobs were late.
+fn timer() -> (DurableTimer, Arc<ShiftedWall>, Notes<i128>) {
+    let wall = Arc::new(ShiftedWall::default());
+    let lateness = Notes::new();
+    let (notes, clock) = (lateness.clone(), Arc::clone(&wall));
+    let timer = DurableTimer::builder()
+        .on("mail", move |job| {
+            let due = i128::from(crate::time::millis_of(job.due())) * 1_000_000;
+            notes.add(clock.nanos() - due);
+            Outcome::Done
+        })
+        .open_with(Arc::clone(&wall) as _, |kinds| {
+            Box::new(MemoryStore::new(kinds))
+        })
+        .unwrap();
+    (timer, wall, lateness)
+}
+
+#[test]
+fn a_clock_set_forward_makes_jobs_due() {
+    let (timer, wall, lateness) = timer();
+    timer.job("mail").after(Duration::from_secs(3600)).unwrap();
+    thread::sleep(ms(20));
+    assert_eq!(lateness.len(), 0);
+    wall.0.store(HOUR, Ordering::SeqCst);
+    eventually("the job", || lateness.len() == 1);
+    assert!(lateness.take()[0] >= 0);
+}
+
+#[test]
+fn a_clock_set_back_makes_jobs_wait() {
+    let (timer, wall, lateness) = timer();
+    timer.job("mail").key("a").after(ms(150)).unwrap();
+    wall.0.store(-HOUR, Ordering::SeqCst);
+    thread::sleep(ms(400));
+    assert_eq!(lateness.len(), 0);
+    assert_eq!(timer.pending().unwrap(), 1);
+    wall.0.store(0, Ordering::SeqCst);
+    eventually("the job", || lateness.len() == 1);
+    assert!(lateness.take()[0] >= 0);
+}
+
+#[test]
+fn a_claim_that_proves_early_is_given_back() {
+    let (timer, wall, lateness) = timer();
+    // A step that the claim cannot have seen: it is due within 50 ms and claimed at once.
+    timer.job("mail").key("a").after(ms(45)).unwrap();
+    eventually("the claim", || {
+        timer.stats().in_memory == 1 || lateness.len() == 1
+    });
+    wall.0.store(-HOUR, Ordering::SeqCst);
+    eventually("the claim to be given back", || {
+        timer.stats().in_memory == 0
+    });
+    if lateness.len() == 1 {
+        // The machine was too slow: it ran before the clock was set.
+        assert!(lateness.take()[0] >= 0);
+        return;
+    }
+    // It has its key again, and no attempt is counted.
+    eventually("the key", || timer.reschedule("a", ms(60)).unwrap());
+    eventually("the job", || lateness.len() == 1);
+    assert!(lateness.take()[0] >= 0);
+    assert_eq!(timer.stats().retried, 0);
+}
+
+#[test]
+fn a_small_step_back_is_waited_for() {
+    let (timer, wall, lateness) = timer();
+    timer.job("mail").after(ms(40)).unwrap();
+    thread::sleep(ms(5));
+    wall.0.store(-30, Ordering::SeqCst);
+    eventually("the job", || lateness.len() == 1);
+    assert!(lateness.take()[0] >= -30_000_000);
+    assert_eq!(timer.pending().unwrap(), 0);
+}
