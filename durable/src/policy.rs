@@ -25,7 +25,7 @@ impl Policy {
             .min(self.most);
         let half = doubled / 2;
         let random = scramble(id ^ (u64::from(attempts) << 48));
-        let part = half.as_nanos() * u128::from(random >> 32) >> 32;
+        let part = (half.as_nanos() * u128::from(random >> 32)) >> 32;
         half + Duration::from_nanos(u64::try_from(part).unwrap_or(u64::MAX))
     }
 

@@ -1,6 +1,5 @@
 //! Wall-clock time in milliseconds, and where it is read.
 
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hashed_wheel::ManualClock;
@@ -11,7 +10,7 @@ pub(crate) type Millis = i64;
 /// A due time that never comes: what lies beyond the range of [`Millis`].
 pub(crate) const NEVER: Millis = Millis::MAX;
 
-/// The wall clock that decides what is due. On PostgreSQL it will be the server's.
+/// The wall clock that decides what is due. A store that several machines share brings its own.
 pub(crate) trait WallClock: Send + Sync {
     /// Nanoseconds since 1970.
     fn nanos(&self) -> i128;
@@ -83,13 +82,15 @@ impl WallClock for ManualWall {
 }
 
 /// The system's clock, set wrong by so many milliseconds: for tests of clocks that jump.
+#[cfg(test)]
 #[derive(Default)]
-#[cfg_attr(not(test), expect(dead_code, reason = "tests set the clock"))]
-pub(crate) struct ShiftedWall(pub(crate) AtomicI64);
+pub(crate) struct ShiftedWall(pub(crate) std::sync::atomic::AtomicI64);
 
+#[cfg(test)]
 impl WallClock for ShiftedWall {
     fn nanos(&self) -> i128 {
-        SystemWall.nanos() + i128::from(self.0.load(Ordering::SeqCst)) * 1_000_000
+        SystemWall.nanos()
+            + i128::from(self.0.load(std::sync::atomic::Ordering::SeqCst)) * 1_000_000
     }
 }
 

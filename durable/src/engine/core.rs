@@ -82,6 +82,18 @@ impl Core {
         })
     }
 
+    /// Takes the due times of jobs that are about to be stored into account, so that one which is due at once is claimed by the transaction that
+    /// stores it.
+    pub(super) fn foresee(&mut self, engine: &Engine, ops: &[Op]) {
+        for op in ops {
+            if let Op::Schedule { kind, due, .. } = op
+                && engine.kinds.contains_key(kind)
+            {
+                self.earliest.waiting = earlier(self.earliest.waiting, Some(*due));
+            }
+        }
+    }
+
     /// How long nothing has to be looked at, if nobody calls; `None`: for ever.
     pub(super) fn rest(&self, engine: &Engine) -> Option<Duration> {
         let waiting = self

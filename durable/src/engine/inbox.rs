@@ -16,6 +16,10 @@ pub(super) struct Inbox {
 }
 
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each may be set by another thread"
+)]
 struct State {
     requests: VecDeque<Request>,
     stopping: bool,
@@ -29,18 +33,34 @@ struct State {
 pub(super) struct Request {
     pub(super) op: Op,
     /// `None`: the outcome of a handler, for which nobody waits.
-    pub(super) answer: Option<Arc<Answer>>,
+    pub(super) answer: Option<Answer>,
+}
+
+/// The right to answer a caller. Dropped unused, by a panic, it answers that nothing is durable any more: nobody waits for ever.
+pub(super) struct Answer(Arc<Waiter>);
+
+impl Answer {
+    pub(super) fn give(&self, result: Result<Reply, Error>) {
+        self.0.give(result);
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.0.give(Err(Error::Poisoned));
+    }
 }
 
 /// Where a caller waits.
 #[derive(Default)]
-pub(super) struct Answer {
+struct Waiter {
     result: Mutex<Option<Result<Reply, Error>>>,
     given: Condvar,
 }
 
-impl Answer {
-    pub(super) fn give(&self, result: Result<Reply, Error>) {
+impl Waiter {
+    /// The first answer counts.
+    fn give(&self, result: Result<Reply, Error>) {
         let mut slot = self.result.lock();
         if slot.is_none() {
             *slot = Some(result);
@@ -53,7 +73,7 @@ impl Answer {
         while slot.is_none() {
             self.given.wait(&mut slot);
         }
-        slot.take().expect("it was just seen")
+        slot.take().unwrap_or(Err(Error::Poisoned))
     }
 }
 
@@ -65,19 +85,19 @@ impl Inbox {
 
     /// Asks the store thread and waits for its answer.
     pub(super) fn call(&self, op: Op) -> Result<Reply, Error> {
-        let answer = Arc::new(Answer::default());
+        let waiter = Arc::new(Waiter::default());
         {
             let mut state = self.state.lock();
             state.check()?;
             state.requests.push_back(Request {
                 op,
-                answer: Some(Arc::clone(&answer)),
+                answer: Some(Answer(Arc::clone(&waiter))),
             });
             if state.waiting {
                 self.changed.notify_one();
             }
         }
-        answer.wait()
+        waiter.wait()
     }
 
     /// Tells the store thread the outcome of a run.
@@ -134,11 +154,8 @@ impl Inbox {
             state.poisoned = true;
             std::mem::take(&mut state.requests)
         };
-        for request in refused {
-            if let Some(answer) = request.answer {
-                answer.give(Err(Error::Poisoned));
-            }
-        }
+        // Their drop answers them.
+        drop(refused);
     }
 }
 

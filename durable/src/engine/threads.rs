@@ -69,7 +69,20 @@ fn handle_jobs(engine: &Engine) {
     }
 }
 
+/// Whatever ends the store thread, nobody is left waiting for it.
+struct Ending<'a>(&'a Engine);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.inbox.poison();
+            self.0.flight.close();
+        }
+    }
+}
+
 fn keep_store(engine: &Engine, mut core: Core) {
+    let _ending = Ending(engine);
     let mut closed = false;
     let mut rest = Some(std::time::Duration::ZERO);
     loop {
@@ -121,6 +134,7 @@ fn step(
         });
     }
     if !stopping {
+        core.foresee(engine, &ops);
         let (ahead, bytes) = engine.flight.ahead();
         ops.extend(core.plan(engine.wall.now(), ahead, bytes, !ops.is_empty()));
     }

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+#[cfg(test)]
+use ::redb::StorageBackend;
 use ::redb::{
-    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable,
-    StorageBackend, TableError,
+    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, TableError,
 };
 
 use super::{CACHE, FORMAT, KINDS, Kinds, META, RedbStore, Work};
@@ -52,10 +53,7 @@ impl RedbStore {
     }
 
     /// The same over any storage, for tests of faults.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "tests bring storage that fails")
-    )]
+    #[cfg(test)]
     pub(crate) fn open_backend(
         backend: impl StorageBackend,
         handled: &[String],
