@@ -2,7 +2,7 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `meta` | name | `format`: the version of this layout; `last`: the last number given out, for ids and tokens alike |
+//! | `meta` | name | `format`: the version of this layout; `last`: no number above it has been given out, for ids and tokens alike |
 //! | `kinds` | name | number |
 //! | `jobs` | id | the length of the key + 1, or 0 without one (2 bytes, little-endian), key, payload |
 //! | `waiting` | place | attempts |
@@ -50,6 +50,9 @@ const DEAD: TableDefinition<u64, &[u8]> = TableDefinition::new("dead");
 
 /// The version of the layout above.
 const FORMAT: u64 = 1;
+
+/// Numbers are reserved so many at a time, so that few commits have to write the last one. A crash leaves a gap.
+const RESERVE: u64 = 1000;
 
 /// The most memory that redb keeps pages in.
 const CACHE: usize = 64 << 20;
@@ -162,8 +165,16 @@ pub(crate) struct RedbStore {
     /// For errors: the file's name.
     name: String,
     kinds: Kinds,
-    /// The last number given out.
+    numbers: Numbers,
+}
+
+/// Where ids and tokens come from.
+#[derive(Debug, Clone, Copy)]
+struct Numbers {
+    /// The last one given out.
     last: u64,
+    /// Up to this one the file knows.
+    reserved: u64,
 }
 
 impl RedbStore {
@@ -188,7 +199,7 @@ impl RedbStore {
             transaction.set_quick_repair(false);
             transaction.set_durability(Durability::None)?;
         }
-        let mut work = Work::new(&transaction, &mut self.kinds, &mut self.last)?;
+        let mut work = Work::new(&transaction, &mut self.kinds, &mut self.numbers)?;
         let mut replies = Vec::with_capacity(ops.len());
         for op in ops {
             replies.push(work.apply(op)?);
@@ -232,7 +243,7 @@ impl RedbStore {
 
     fn try_recover(&mut self, judge: Judge<'_>) -> Result<usize> {
         let transaction = self.begin()?;
-        let mut work = Work::new(&transaction, &mut self.kinds, &mut self.last)?;
+        let mut work = Work::new(&transaction, &mut self.kinds, &mut self.numbers)?;
         let mut claims = Vec::new();
         for entry in work.claimed.iter()? {
             let (id, value) = entry?;
@@ -424,8 +435,7 @@ struct Work<'t> {
     claimed: Table<'t, u64, &'static [u8; 33]>,
     dead: Table<'t, u64, &'static [u8]>,
     kinds: &'t mut Kinds,
-    last: &'t mut u64,
-    last_before: u64,
+    numbers: &'t mut Numbers,
     written: bool,
     earliest: Earliest,
 }
@@ -434,7 +444,7 @@ impl<'t> Work<'t> {
     fn new(
         transaction: &'t WriteTransaction,
         kinds: &'t mut Kinds,
-        last: &'t mut u64,
+        numbers: &'t mut Numbers,
     ) -> Result<Work<'t>> {
         Ok(Work {
             meta: transaction.open_table(META)?,
@@ -445,25 +455,25 @@ impl<'t> Work<'t> {
             keys: transaction.open_table(KEYS)?,
             claimed: transaction.open_table(CLAIMED)?,
             dead: transaction.open_table(DEAD)?,
-            last_before: *last,
             kinds,
-            last,
+            numbers,
             written: false,
             earliest: Earliest::default(),
         })
     }
 
-    /// Writes the last number given out. Whether there is anything to commit, and the earliest due times put in.
+    /// Reserves numbers if they have run out. Whether there is anything to commit, and the earliest due times put in.
     fn end(mut self) -> Result<(bool, Earliest)> {
-        if *self.last != self.last_before {
-            self.meta.insert("last", *self.last)?;
+        if self.numbers.last > self.numbers.reserved {
+            self.numbers.reserved = self.numbers.last + RESERVE;
+            self.meta.insert("last", self.numbers.reserved)?;
         }
         Ok((self.written, self.earliest))
     }
 
     fn number(&mut self) -> u64 {
-        *self.last += 1;
-        *self.last
+        self.numbers.last += 1;
+        self.numbers.last
     }
 
     fn kind(&mut self, name: &str) -> Result<u32> {

@@ -17,7 +17,7 @@ use ::redb::{
     Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, TableError,
 };
 
-use super::{CACHE, FORMAT, KINDS, Kinds, META, RedbStore, Work};
+use super::{CACHE, FORMAT, KINDS, Kinds, META, Numbers, RedbStore, Work};
 use crate::error::{Error, StoreError};
 
 /// The first bytes of every file of redb.
@@ -87,7 +87,10 @@ impl RedbStore {
             database,
             name,
             kinds,
-            last,
+            numbers: Numbers {
+                last,
+                reserved: last,
+            },
         })
     }
 }
@@ -211,9 +214,13 @@ fn initialize(database: &Database) -> Result<(), ::redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_quick_repair(true);
     {
-        let (mut kinds, mut last) = (Kinds::default(), 0);
+        let mut kinds = Kinds::default();
+        let mut numbers = Numbers {
+            last: 0,
+            reserved: 0,
+        };
         // Makes every table.
-        let mut work = Work::new(&transaction, &mut kinds, &mut last)?;
+        let mut work = Work::new(&transaction, &mut kinds, &mut numbers)?;
         work.meta.insert("format", FORMAT)?;
         work.meta.insert("last", 0)?;
     }

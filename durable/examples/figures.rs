@@ -1,0 +1,364 @@
+//! The figures of this crate on this machine, each with what the disk and the engine can do without it.
+//!
+//! ```text
+//! cargo run --release -p hashed-wheel-durable --example figures                # some minutes
+//! cargo run --release -p hashed-wheel-durable --example figures -- --far 10    # the last row with ten million jobs
+//! cargo run --release -p hashed-wheel-durable --example figures -- --quick     # some seconds, rough
+//! ```
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant, SystemTime};
+use std::{env, process, thread};
+
+use hashed_wheel_durable::{DurableTimer, Outcome};
+use redb::{Database, TableDefinition};
+
+const USAGE: &str = "\
+usage: figures [--quick] [--far MILLIONS]
+
+Measures lateness, durable schedules, throughput, the time to open and memory.
+
+  --quick          fewer repetitions
+  --far MILLIONS   how many jobs are stored for the last rows (1 unless told)";
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn usage(problem: &str) -> ! {
+    eprintln!("{problem}\n{USAGE}");
+    process::exit(2);
+}
+
+fn main() -> Result<()> {
+    let mut quick = false;
+    let mut far = None;
+    let mut args = env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--quick" => quick = true,
+            "--far" => match args.next().map(|value| value.parse::<u64>()) {
+                Some(Ok(millions @ 1..=1000)) => far = Some(millions * 1_000_000),
+                _ => usage("--far needs a number of millions, 1 to 1000"),
+            },
+            other => usage(&format!("unknown option {other}")),
+        }
+    }
+    let far = far.unwrap_or(if quick { 20_000 } else { 1_000_000 });
+    let times = |many: usize| if quick { many / 10 } else { many };
+    // Beside the program: the temporary folder may have no disk.
+    let folder = Folder(env::current_dir()?.join(format!("durable-figures-{}", process::id())));
+    fs::create_dir_all(&folder.0)?;
+
+    println!("| figure | value |\n|---|---|");
+    let syncs = two_syncs(&folder.0, times(500))?;
+    row("two bare fsyncs, p50", &format!("{} ms", millis(syncs)));
+    let bare = bare_commit(&folder.0, times(500))?;
+    row(
+        "bare redb, one insert committed with quick repair, p50",
+        &format!("{} ms", millis(bare)),
+    );
+    let one = one_caller(&folder.0, times(500))?;
+    let ratio = one.as_secs_f64() / syncs.as_secs_f64();
+    row(
+        "durable schedule, one caller, p50",
+        &format!("{} ms = {ratio:.2} × two fsyncs", millis(one)),
+    );
+    let alone = many_callers(&folder.0, 1, times(1000))?;
+    let together = many_callers(&folder.0, 64, times(40_000))?;
+    row(
+        "durable schedules a second, one caller",
+        &format!("{alone:.0}"),
+    );
+    row(
+        "durable schedules a second, 64 callers",
+        &format!("{together:.0} = {:.1} × one caller", together / alone),
+    );
+    let late = lateness(&folder.0, times(200))?;
+    row(
+        "lateness of one job on an idle store, p50 / p99 / max",
+        &format!(
+            "{} / {} / {} ms",
+            millis(late[late.len() / 2]),
+            millis(late[late.len() * 99 / 100]),
+            millis(late[late.len() - 1])
+        ),
+    );
+    let bound = engine_bound(&folder.0, times(50_000))?;
+    row(
+        "bare redb: stored, claimed, removed a second, 256 at a time",
+        &format!("{bound:.0}"),
+    );
+    row(
+        "schedule → fire → acknowledged a second, 64 callers",
+        &format!("{:.0}", through(&folder.0, times(50_000))?),
+    );
+    row(
+        "fire → acknowledged a second, overdue jobs",
+        &format!("{:.0}", overdue(&folder.0, times(50_000))?),
+    );
+    far_jobs(&folder.0, far)
+}
+
+fn row(name: &str, value: &str) {
+    println!("| {name} | {value} |");
+}
+
+fn millis(time: Duration) -> String {
+    format!("{:.2}", time.as_secs_f64() * 1e3)
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+/// Two times: a page is written and synced.
+fn two_syncs(folder: &Path, many: usize) -> Result<Duration> {
+    let mut file = File::create(folder.join("bare"))?;
+    file.write_all(&vec![1; 1 << 20])?;
+    file.sync_all()?;
+    let mut times = Vec::new();
+    for turn in 0..many as u64 {
+        let start = Instant::now();
+        for half in 0..2 {
+            file.seek(SeekFrom::Start((turn * 2 + half) % 256 * 4096))?;
+            file.write_all(&[turn as u8; 4096])?;
+            file.sync_data()?;
+        }
+        times.push(start.elapsed());
+    }
+    Ok(median(times))
+}
+
+const TABLE: TableDefinition<u64, &[u8]> = TableDefinition::new("jobs");
+const OTHER: TableDefinition<u64, u64> = TableDefinition::new("claimed");
+
+fn bare_commit(folder: &Path, many: usize) -> Result<Duration> {
+    let database = Database::create(folder.join("bare.redb"))?;
+    let mut times = Vec::new();
+    for number in 0..many as u64 {
+        let start = Instant::now();
+        let mut transaction = database.begin_write()?;
+        transaction.set_quick_repair(true);
+        transaction
+            .open_table(TABLE)?
+            .insert(number, [7; 64].as_slice())?;
+        transaction.commit()?;
+        times.push(start.elapsed());
+    }
+    Ok(median(times))
+}
+
+/// The same tables and steps without any timer: three transactions for every 256 jobs.
+fn engine_bound(folder: &Path, many: usize) -> Result<f64> {
+    let database = Database::create(folder.join("bound.redb"))?;
+    let start = Instant::now();
+    for batch in 0..(many / 256).max(1) as u64 {
+        let numbers = batch * 256..(batch + 1) * 256;
+        for step in 0..3 {
+            let mut transaction = database.begin_write()?;
+            transaction.set_quick_repair(true);
+            {
+                let mut jobs = transaction.open_table(TABLE)?;
+                let mut index =
+                    transaction.open_table(TableDefinition::<(u32, i64, u64), u32>::new("due"))?;
+                let mut claimed = transaction.open_table(OTHER)?;
+                for number in numbers.clone() {
+                    match step {
+                        0 => {
+                            jobs.insert(number, [7; 64].as_slice())?;
+                            index.insert((1, number as i64, number), 0)?;
+                        }
+                        1 => {
+                            index.remove((1, number as i64, number))?;
+                            claimed.insert(number, 1)?;
+                        }
+                        _ => {
+                            claimed.remove(number)?;
+                            jobs.remove(number)?;
+                        }
+                    }
+                }
+            }
+            transaction.commit()?;
+        }
+    }
+    Ok((many / 256).max(1) as f64 * 256.0 / start.elapsed().as_secs_f64())
+}
+
+fn one_caller(folder: &Path, many: usize) -> Result<Duration> {
+    let timer = DurableTimer::builder().open(folder.join("one.redb"))?;
+    let mut times = Vec::new();
+    for _ in 0..many {
+        let start = Instant::now();
+        timer
+            .job("far")
+            .payload([7; 64])
+            .after(Duration::from_secs(86_400))?;
+        times.push(start.elapsed());
+    }
+    Ok(median(times))
+}
+
+/// Schedules a second.
+fn many_callers(folder: &Path, callers: usize, many: usize) -> Result<f64> {
+    let timer = DurableTimer::builder().open(folder.join(format!("callers-{callers}.redb")))?;
+    let start = Instant::now();
+    fill(
+        &timer,
+        "far",
+        callers,
+        many as u64,
+        SystemTime::now() + Duration::from_secs(86_400),
+    );
+    Ok(many as f64 / start.elapsed().as_secs_f64())
+}
+
+fn fill(timer: &DurableTimer, kind: &str, callers: usize, many: u64, due: SystemTime) {
+    let next = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..callers {
+            scope.spawn(|| {
+                while next.fetch_add(1, Ordering::Relaxed) < many {
+                    timer
+                        .job(kind)
+                        .payload([7; 64])
+                        .at(due)
+                        .expect("it can be stored");
+                }
+            });
+        }
+    });
+}
+
+/// How late single jobs begin, sorted. None may be early.
+fn lateness(folder: &Path, many: usize) -> Result<Vec<Duration>> {
+    let (sender, late) = mpsc::channel();
+    let timer = DurableTimer::builder()
+        .on("tick", move |job| {
+            let late = SystemTime::now()
+                .duration_since(job.due())
+                .expect("a job began early");
+            sender.send(late).expect("somebody waits");
+            Outcome::Done
+        })
+        .open(folder.join("idle.redb"))?;
+    let mut all = Vec::new();
+    for turn in 0..many.max(5) as u64 {
+        timer
+            .job("tick")
+            .after(Duration::from_micros(60_000 + turn * 7919 % 40_000))?;
+        all.push(late.recv()?);
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// Jobs a second from the call to the acknowledgement, each due at once.
+fn through(folder: &Path, many: usize) -> Result<f64> {
+    let timer = DurableTimer::builder()
+        .on("work", |_| Outcome::Done)
+        .open(folder.join("through.redb"))?;
+    let start = Instant::now();
+    fill(&timer, "work", 64, many as u64, SystemTime::now());
+    while timer.pending()? > 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(many as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Jobs a second that are overdue when the store is opened.
+fn overdue(folder: &Path, many: usize) -> Result<f64> {
+    let path = folder.join("overdue.redb");
+    fill(
+        &DurableTimer::builder().open(&path)?,
+        "work",
+        64,
+        many as u64,
+        SystemTime::now(),
+    );
+    let start = Instant::now();
+    let timer = DurableTimer::builder()
+        .on("work", |_| Outcome::Done)
+        .open(&path)?;
+    while timer.pending()? > 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(many as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Resident memory in MB.
+fn resident() -> f64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap_or_default();
+    line.split_whitespace()
+        .next()
+        .and_then(|kb| kb.parse::<f64>().ok())
+        .unwrap_or(0.0)
+        / 1024.0
+}
+
+fn far_jobs(folder: &Path, many: u64) -> Result<()> {
+    let path = folder.join("far.redb");
+    let timer = DurableTimer::builder().open(&path)?;
+    let start = Instant::now();
+    fill(
+        &timer,
+        "far",
+        256,
+        many,
+        SystemTime::now() + Duration::from_secs(86_400),
+    );
+    let filled = many as f64 / start.elapsed().as_secs_f64();
+    row(
+        &format!("{many} far jobs stored by 256 callers"),
+        &format!("{filled:.0} a second"),
+    );
+    timer.job("now").at(SystemTime::now())?;
+    row(
+        "the file",
+        &format!("{:.0} MB", fs::metadata(&path)?.len() as f64 / 1e6),
+    );
+    timer.stop()?;
+    drop(timer);
+
+    let before = resident();
+    let start = Instant::now();
+    let (sender, first) = mpsc::channel();
+    let timer = DurableTimer::builder()
+        .on("now", move |_| {
+            sender.send(start.elapsed()).expect("somebody waits");
+            Outcome::Done
+        })
+        .on("far", |_| Outcome::Done)
+        .open(&path)?;
+    row(
+        "open to first firing with them stored",
+        &format!("{} ms", millis(first.recv()?)),
+    );
+    thread::sleep(Duration::from_millis(500));
+    row(
+        "resident memory with them stored, more than before",
+        &format!(
+            "{:.0} MB (redb's cache holds up to 64 MB)",
+            resident() - before
+        ),
+    );
+    timer.stop()?;
+    Ok(())
+}
