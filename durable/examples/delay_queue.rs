@@ -37,7 +37,7 @@ A delay queue on durable timers.
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
     match (args.next().as_deref(), args.next()) {
-        (Some("--demo"), None) => demo(Duration::from_millis(1000)),
+        (Some("--demo"), None) => demo(Duration::from_secs(1)),
         (Some("--quick"), None) => demo(Duration::from_millis(300)),
         (Some(file), None) if !file.starts_with('-') => serve(Path::new(file)),
         _ => {

@@ -18,6 +18,7 @@
 use std::collections::VecDeque;
 use std::error::Error;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, fs, process};
@@ -47,12 +48,22 @@ enum Variant {
     Wheel,
 }
 
-/// Milliseconds since 1970.
+/// When the clock of the experiment starts, in microseconds since 1970.
+static START: AtomicI64 = AtomicI64::new(0);
+
+fn micros_since_1970() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_micros() as i64)
+}
+
+/// Microseconds since the start.
+fn micros() -> i64 {
+    micros_since_1970() - START.load(Ordering::Relaxed)
+}
+
+/// Milliseconds since the start.
 fn now() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_millis() as i64
+    micros().div_euclid(1000)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -123,7 +134,8 @@ fn run(variant: Variant, rate: i64, seconds: i64) -> Result<Row, Box<dyn Error>>
     fs::create_dir_all(&folder.0)?;
     let db = Database::create(folder.0.join("experiment.redb"))?;
     let total = rate * seconds;
-    let start = now() + 500 + total / 50;
+    // The first is due half a second after the start.
+    let first = 500;
     let txn = db.begin_write()?;
     {
         let mut jobs = txn.open_table(JOBS)?;
@@ -131,11 +143,11 @@ fn run(variant: Variant, rate: i64, seconds: i64) -> Result<Row, Box<dyn Error>>
         txn.open_table(CLAIMED)?;
         for n in 0..total {
             jobs.insert(n as u64, [7_u8; 64].as_slice())?;
-            due.insert((start + n * 1000 / rate, n as u64), 0)?;
+            due.insert((first + n * 1000 / rate, n as u64), 0)?;
         }
     }
     txn.commit()?;
-    assert!(now() < start - LEAD, "filling the store took too long");
+    START.store(micros_since_1970(), Ordering::Relaxed);
 
     let cpu_before = cpu();
     let (out, handed) = mpsc::channel();
@@ -188,14 +200,9 @@ struct Engine<'a> {
 }
 
 fn hand_out(out: &Sender<Handed>, id: u64, due: i64) {
-    let late = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_secs_f64()
-        * 1e3
-        - due as f64;
-    assert!(late >= 0.0, "early");
-    let _ = out.send((id, late));
+    let late = micros() - due * 1000;
+    assert!(late >= 0, "early");
+    let _ = out.send((id, late as f64 / 1000.0));
 }
 
 impl Engine<'_> {
@@ -296,7 +303,7 @@ impl Engine<'_> {
     }
 
     fn wheel(&mut self, handed: &Receiver<Handed>) -> Result<(), Box<dyn Error>> {
-        // Hints fire into the same channel as what is handed out, as a negative lateness.
+        // Hints also wake the store thread, through the channel of what is handed out.
         let hints = HashedWheelTimer::new(Duration::from_millis(1), 4096);
         hints.start()?;
         let (fired, ripe) = mpsc::channel();

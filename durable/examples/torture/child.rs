@@ -1,6 +1,7 @@
 //! The process that is killed.
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -21,7 +22,7 @@ pub(crate) const POISON_ATTEMPTS: u32 = 3;
 pub(crate) const POISON_JOB: u64 = 100;
 
 /// Threads that call the timer.
-const CALLERS: u64 = 2;
+const CALLERS: u64 = 4;
 
 fn variable(name: &str) -> Result<u64, Box<dyn Error>> {
     Ok(env::var(name)?.parse()?)
@@ -68,10 +69,10 @@ fn work(
     let timer = DurableTimer::builder()
         .on("job", move |job| {
             let number = begin(&log, job);
-            if number % 5 == 0 {
-                thread::sleep(Duration::from_micros(number % 700));
+            if number.is_multiple_of(5) {
+                thread::sleep(Duration::from_micros(number % 4000));
             }
-            if number % 7 == 0 && job.attempt() == 1 {
+            if number.is_multiple_of(7) && job.attempt() == 1 {
                 log.write(&Event::Retry { job: number });
                 return Outcome::Retry;
             }
@@ -86,16 +87,14 @@ fn work(
     if finish {
         return empty(&timer, journal);
     }
+    print!("!");
+    io::stdout().flush()?;
     thread::scope(|scope| {
         for caller in 0..CALLERS {
             let timer = &timer;
             scope.spawn(move || {
-                call(
-                    timer,
-                    journal,
-                    incarnation * CALLERS + caller,
-                    Random(seed ^ caller),
-                )
+                let random = Random(seed ^ caller);
+                call(timer, journal, incarnation * CALLERS + caller, random);
             });
         }
     });

@@ -22,6 +22,7 @@ mod journal;
 mod verify;
 
 use std::error::Error;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -186,7 +187,7 @@ impl Torture<'_> {
                 Until::Time(time) => self.started.elapsed() >= time,
                 Until::Kills(kills) => self.kills >= kills,
             };
-            if ended || (self.kills > 0 && self.kills % SETTLE == 0) {
+            if ended || (self.kills > 0 && self.kills.is_multiple_of(SETTLE)) {
                 self.settle()?;
             }
             if ended || self.kills % POISON == POISON / 2 {
@@ -203,7 +204,7 @@ impl Torture<'_> {
         }
     }
 
-    fn spawn(&mut self, role: &str, store: &str) -> Result<Child, String> {
+    fn spawn(&mut self, role: &str, store: &str, stdout: Stdio) -> Result<Child, String> {
         self.incarnation += 1;
         let mut command = Command::new(env::current_exe().map_err(|error| error.to_string())?);
         command
@@ -211,7 +212,8 @@ impl Torture<'_> {
             .env("TORTURE_STORE", self.folder.join(store))
             .env("TORTURE_INCARNATION", self.incarnation.to_string())
             .env("TORTURE_SEED", self.random.next().to_string())
-            .stdin(Stdio::null());
+            .stdin(Stdio::null())
+            .stdout(stdout);
         match &self.broken {
             Some(defect) => command.env("HASHED_WHEEL_DURABLE_BROKEN", defect),
             None => command.env_remove("HASHED_WHEEL_DURABLE_BROKEN"),
@@ -223,14 +225,22 @@ impl Torture<'_> {
 
     /// Lets a child work for a moment and kills it.
     fn kill_one(&mut self) -> Result<(), String> {
-        let mut child = self.spawn("work", "store.redb")?;
-        // One in four while it opens and recovers.
+        let mut child = self.spawn("work", "store.redb", Stdio::piped())?;
+        // One in four while it opens and recovers, the others at work.
         let life = if self.random.below(4) == 0 {
-            Duration::from_micros(self.random.below(6_000))
+            self.random.below(8_000)
         } else {
-            Duration::from_micros(5_000 + self.random.below(35_000))
+            // Says that it is open.
+            let output = child.stdout.as_mut().map(|output| output.read(&mut [0]));
+            if !matches!(output, Some(Ok(1))) {
+                return Err(format!(
+                    "a child did not open its store: {:?}",
+                    child.wait()
+                ));
+            }
+            self.random.below(25_000)
         };
-        thread::sleep(life);
+        thread::sleep(Duration::from_micros(life));
         if let Ok(Some(status)) = child.try_wait() {
             return Err(format!("a child ended by itself: {status}"));
         }
@@ -264,7 +274,7 @@ impl Torture<'_> {
 
     /// Lets a child finish all jobs, and settles the account.
     fn settle(&mut self) -> Result<(), String> {
-        let child = self.spawn("finish", "store.redb")?;
+        let child = self.spawn("finish", "store.redb", Stdio::null())?;
         let status = Self::wait(child)?;
         if !status.success() {
             return Err(format!(
@@ -282,7 +292,7 @@ impl Torture<'_> {
         let journal = self.folder.join(format!("{store}.journal"));
         let mut deaths = 0;
         loop {
-            let child = self.spawn("poison", &store)?;
+            let child = self.spawn("poison", &store, Stdio::null())?;
             let status = Self::wait(child)?;
             if status.success() {
                 break;

@@ -8,6 +8,7 @@ use crate::child::{POISON_ATTEMPTS, POISON_JOB};
 use crate::journal::Event;
 
 #[derive(Debug, Default, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Account {
     /// The store has promised to run it.
     promised: bool,

@@ -653,6 +653,7 @@ impl<'t> Work<'t> {
             let (key, payload) = parts(job.value());
             (key.map(str::to_owned), payload.to_vec())
         }) else {
+            log::error!("job {id} has no body: the file is damaged");
             return Ok(None);
         };
         if let Some(key) = &key

@@ -250,10 +250,10 @@ fn a_crash_leaves_the_old_or_the_new_state() {
             .iter()
             .take_while(|ops| store.commit((*ops).clone()).is_ok())
             .count();
-        let crashed = disk.crash(&mut random);
+        let left = disk.crash(&mut random);
         drop(store);
 
-        let found = content(&RedbStore::open_backend(crashed, &handled()).unwrap());
+        let found = content(&RedbStore::open_backend(left, &handled()).unwrap());
         let is_new = states.get(committed + 1) == Some(&found) && found != states[committed];
         assert!(
             is_new || found == states[committed],
