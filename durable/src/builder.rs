@@ -238,7 +238,8 @@ impl DurableTimerBuilder {
     /// `UNIX_EPOCH + clock.now()`.
     ///
     /// Handlers run inside [`advance`](ManualClock::advance), on its thread. When it returns, all that fell due is acknowledged. Jobs are claimed
-    /// when they are due, not before, so that they can be cancelled until then.
+    /// when they are due, not before, so that they can be cancelled until then. If the clock is not at a whole millisecond when the timer is opened, they run up
+    /// to a millisecond after their time.
     ///
     /// # Errors
     /// [`Error::Config`] for a setting out of its range.
