@@ -28,6 +28,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, process, thread};
 
+use hashed_wheel_durable::DurableTimer;
 use verify::Verifier;
 
 const USAGE: &str = "\
@@ -43,6 +44,8 @@ Kills a process with durable timers at random moments, and checks that no acknow
 
 /// A child may finish everything after so many kills, and the account is settled.
 const SETTLE: u64 = 250;
+/// A child that makes a new store is killed after so many kills of the others.
+const CREATE: u64 = 10;
 /// A round with a job that aborts the process after so many kills.
 const POISON: u64 = 50;
 
@@ -141,13 +144,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         incarnation: 0,
         kills: 0,
         poison_rounds: 0,
+        creations: [0; 2],
         started: Instant::now(),
     };
     let verdict = torture.run(&options.until);
     torture.line();
     match verdict {
         Ok(()) => {
-            println!("verdict: held. {}", torture.verifier.summary());
+            let [before, after] = torture.creations;
+            println!(
+                "verdict: held. {} {} more kills while a store was made: {before} before it was there, {after} after.",
+                torture.verifier.summary(),
+                before + after
+            );
             Ok(())
         }
         Err(violation) => {
@@ -166,6 +175,8 @@ struct Torture<'a> {
     incarnation: u64,
     kills: u64,
     poison_rounds: u64,
+    /// Kills of a child that was making its store: before that was there, and after.
+    creations: [u64; 2],
     started: Instant,
 }
 
@@ -195,6 +206,9 @@ impl Torture<'_> {
             }
             if ended {
                 return Ok(());
+            }
+            if self.kills.is_multiple_of(CREATE) {
+                self.kill_creation()?;
             }
             self.kill_one()?;
             if self.started.elapsed().as_secs() > told {
@@ -251,6 +265,27 @@ impl Torture<'_> {
         self.kills += 1;
         let journal = self.folder.join("store.redb.journal");
         self.verifier.killed(&journal)
+    }
+
+    /// Kills a child while it makes its store: that is there and whole, or not there.
+    fn kill_creation(&mut self) -> Result<(), String> {
+        let path = self.folder.join("fresh.redb");
+        let mut child = self.spawn("work", "fresh.redb", Stdio::null())?;
+        thread::sleep(Duration::from_micros(self.random.below(8_000)));
+        child
+            .kill()
+            .and_then(|()| child.wait())
+            .map_err(|error| error.to_string())?;
+        self.creations[usize::from(path.exists())] += 1;
+        let timer = DurableTimer::builder()
+            .open(&path)
+            .map_err(|error| format!("after a kill: {error}"))?;
+        timer.pending().map_err(|error| error.to_string())?;
+        drop(timer);
+        for file in ["fresh.redb", "fresh.redb.journal"] {
+            let _ = fs::remove_file(self.folder.join(file));
+        }
+        Ok(())
     }
 
     /// Waits for a child that ends by itself.

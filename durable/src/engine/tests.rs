@@ -1,6 +1,7 @@
 //! The engine against a naive model, on clocks that jump, and with jobs that were interrupted.
 
 mod clock;
+mod group;
 mod interrupted;
 mod model;
 
