@@ -24,8 +24,17 @@
 //!   [`Op::ClaimAlone`] counts the attempt durably before the handler runs.
 //! - *dead*: gave up.
 //!
-//! For an engine that several processes share, `recover` takes up the claims whose lease has run out, and what opens it
-//! also gives the engine a [`WallClock`](crate::time::WallClock): that of the database.
+//! # A store that several processes share
+//!
+//! The trait is made for one, PostgreSQL: every decision that has to be made under a lock is one operation, and nothing else is assumed to
+//! stay as it was between two transactions.
+//!
+//! - [`Op::Claim`] takes what is due and not locked by another process, and gives each claim a lease and a token. Renewing leases is the store's own affair: it knows
+//!   its claims, those that are not finished.
+//! - [`Op::Finish`] is refused if the token is not the current one: the lease has run out and another process has the job.
+//! - [`Store::recover`] takes up claims whose lease has run out; it may find some at any time, not only at the start.
+//! - What opens it also gives the engine a [`WallClock`](crate::time::WallClock): that of the database.
+//! - Jobs of other processes show in [`Store::earliest`], which is asked again when a notice comes and every so often.
 
 pub(crate) mod memory;
 pub(crate) mod redb;
