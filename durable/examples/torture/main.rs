@@ -332,6 +332,10 @@ impl Torture<'_> {
             if status.success() {
                 break;
             }
+            // An abort is a signal; a code is a child that failed.
+            if cfg!(unix) && status.code().is_some() {
+                return Err(format!("a child failed: {status}"));
+            }
             deaths += 1;
             if deaths > child::POISON_ATTEMPTS + 1 {
                 return Err(format!(
