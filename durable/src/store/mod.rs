@@ -26,7 +26,7 @@
 //!
 //! # A store that several processes share
 //!
-//! The trait is made for one, PostgreSQL: every decision that has to be made under a lock is one operation, and nothing else is assumed to
+//! The trait is made for one, on a database server: every decision that has to be made under a lock is one operation, and nothing else is assumed to
 //! stay as it was between two transactions.
 //!
 //! - [`Op::Claim`] takes what is due and not locked by another process, and gives each claim a lease and a token. Renewing leases is the store's own affair: it knows
