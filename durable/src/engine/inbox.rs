@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -37,43 +38,50 @@ pub(super) struct Request {
 }
 
 /// The right to answer a caller. Dropped unused, by a panic, it answers that nothing is durable any more: nobody waits for ever.
-pub(super) struct Answer(Arc<Waiter>);
+pub(super) struct Answer(Option<Arc<Waiter>>);
 
 impl Answer {
-    pub(super) fn give(&self, result: Result<Reply, Error>) {
-        self.0.give(result);
+    /// The first answer counts.
+    pub(super) fn give(&mut self, result: Result<Reply, Error>) {
+        if let Some(waiter) = self.0.take() {
+            waiter.give(result);
+        }
     }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        self.0.give(Err(Error::Poisoned));
+        self.give(Err(Error::Poisoned));
     }
 }
 
-/// Where a caller waits.
-#[derive(Default)]
+/// Where a caller waits. It is parked rather than waiting for a condition: with many callers, waking them is what the store thread does most.
 struct Waiter {
     result: Mutex<Option<Result<Reply, Error>>>,
-    given: Condvar,
+    thread: Thread,
 }
 
 impl Waiter {
-    /// The first answer counts.
-    fn give(&self, result: Result<Reply, Error>) {
-        let mut slot = self.result.lock();
-        if slot.is_none() {
-            *slot = Some(result);
-            self.given.notify_one();
+    fn new() -> Waiter {
+        Waiter {
+            result: Mutex::new(None),
+            thread: thread::current(),
         }
     }
 
+    fn give(&self, result: Result<Reply, Error>) {
+        *self.result.lock() = Some(result);
+        self.thread.unpark();
+    }
+
     fn wait(&self) -> Result<Reply, Error> {
-        let mut slot = self.result.lock();
-        while slot.is_none() {
-            self.given.wait(&mut slot);
+        loop {
+            if let Some(result) = self.result.lock().take() {
+                return result;
+            }
+            // May return early: the thread's own business.
+            thread::park();
         }
-        slot.take().unwrap_or(Err(Error::Poisoned))
     }
 }
 
@@ -85,13 +93,13 @@ impl Inbox {
 
     /// Asks the store thread and waits for its answer.
     pub(super) fn call(&self, op: Op) -> Result<Reply, Error> {
-        let waiter = Arc::new(Waiter::default());
+        let waiter = Arc::new(Waiter::new());
         {
             let mut state = self.state.lock();
             state.check()?;
             state.requests.push_back(Request {
                 op,
-                answer: Some(Answer(Arc::clone(&waiter))),
+                answer: Some(Answer(Some(Arc::clone(&waiter)))),
             });
             if state.waiting {
                 self.changed.notify_one();

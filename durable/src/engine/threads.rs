@@ -117,9 +117,9 @@ fn step(
 ) -> Result<(), Error> {
     let mut ops = Vec::with_capacity(requests.len() + given_back.len() + 1);
     let mut answers = Vec::with_capacity(requests.len());
-    for request in requests {
+    for mut request in requests {
         if broken::is(Defect::AckBeforeCommit)
-            && let (Op::Schedule { .. }, Some(answer)) = (&request.op, &request.answer)
+            && let (Op::Schedule { .. }, Some(answer)) = (&request.op, &mut request.answer)
         {
             answer.give(Ok(Reply::Scheduled(Scheduled::New)));
         }
@@ -144,7 +144,7 @@ fn step(
     match core.transact(engine, ops) {
         Ok((replies, claims)) => {
             for (answer, reply) in answers.into_iter().zip(replies) {
-                if let Some(answer) = answer {
+                if let Some(mut answer) = answer {
                     answer.give(Ok(reply));
                 }
             }
@@ -153,7 +153,7 @@ fn step(
         }
         Err(error) => {
             engine.inbox.poison();
-            for answer in answers.into_iter().flatten() {
+            for mut answer in answers.into_iter().flatten() {
                 answer.give(Err(error.clone()));
             }
             Err(error)
