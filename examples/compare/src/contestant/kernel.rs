@@ -21,7 +21,7 @@
 //! once of what is cancelled: that is the front's business here, as it is for all contestants, and dead
 //! entries leave in sweeps, or when their bucket comes.
 
-use hashed_wheel::unstable::{Counters, Due, Entry, Judge, Wheel};
+use hashed_wheel::unstable::{Counters, Due, Entry, Liveness, Wheel};
 use std::mem;
 
 const LEVELS: usize = 9;
@@ -107,15 +107,15 @@ impl Kernel {
         }
     }
 
-    fn sweep_bucket(&mut self, bucket: usize, judge: &mut impl Judge) -> usize {
+    fn sweep_bucket(&mut self, bucket: usize, liveness: &mut impl Liveness) -> usize {
         let entries = &mut self.buckets[bucket];
         let before = entries.len();
         let mut kept = 0;
         for index in 0..before {
             if let Some(&ahead) = entries.get(index + LOOKAHEAD) {
-                judge.prefetch(ahead);
+                liveness.prefetch(ahead);
             }
-            if !judge.is_dead(entries[index]) {
+            if !liveness.is_dead(entries[index]) {
                 entries[kept] = entries[index];
                 kept += 1;
             }
@@ -157,7 +157,7 @@ impl Wheel for Kernel {
     }
 
     #[inline]
-    fn next_work(&self) -> Option<u64> {
+    fn next_expiration(&self) -> Option<u64> {
         self.next
     }
 
@@ -179,10 +179,10 @@ impl Wheel for Kernel {
         }
     }
 
-    fn sweep(&mut self, limit: usize, judge: &mut impl Judge) -> usize {
+    fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
         let mut looked = 0;
         while looked < limit && self.filed > 0 {
-            looked += self.sweep_bucket(self.sweeping, judge);
+            looked += self.sweep_bucket(self.sweeping, liveness);
             self.sweeping = (self.sweeping + 1) % self.buckets.len();
         }
         self.find_next();
