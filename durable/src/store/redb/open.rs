@@ -17,7 +17,9 @@ use ::redb::{
     Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, TableError,
 };
 
-use super::{CACHE, FORMAT, KINDS, Kinds, META, Numbers, RedbStore, Work};
+use super::layout::{FORMAT, KINDS, META};
+use super::work::Work;
+use super::{CACHE, Kinds, Numbers, RedbStore};
 use crate::error::{Error, StoreError};
 
 /// The first bytes of every file of redb.

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use ::redb::{ReadableDatabase, StorageBackend};
 use parking_lot::Mutex;
 
+use super::layout::{KEYS, KINDS, META};
 use super::*;
+use crate::store::Verdict;
+use crate::time::Millis;
 use crate::{DurableTimer, Error, Outcome};
 
 /// A disk with a cache: what was written but not synced may be lost, in part and in any order.
