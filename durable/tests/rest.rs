@@ -25,6 +25,17 @@ fn sleeps() -> u64 {
     sum
 }
 
+/// Waits until all threads have gone to sleep, and counts.
+fn settled() -> u64 {
+    let mut before = sleeps();
+    eventually("rest", || {
+        thread::sleep(ms(400));
+        let now = sleeps();
+        std::mem::replace(&mut before, now) == now
+    });
+    before
+}
+
 #[test]
 fn no_wake_up_without_jobs_and_one_a_second_with_a_far_one() {
     let folder = Folder::new();
@@ -36,15 +47,13 @@ fn no_wake_up_without_jobs_and_one_a_second_with_a_far_one() {
     // A kind without a handler wakes nobody either.
     timer.job("fax").after(ms(0)).unwrap();
     eventually("the job", || timer.pending().unwrap() == 1);
-    thread::sleep(ms(300));
-    let before = sleeps();
+    let before = settled();
     assert!(before > 0, "no thread was found");
     thread::sleep(ms(2200));
     assert_eq!(sleeps() - before, 0, "wake-ups without anything to do");
 
     timer.job("mail").after(HOUR).unwrap();
-    thread::sleep(ms(300));
-    let before = sleeps();
+    let before = settled();
     thread::sleep(ms(2500));
     let count = sleeps() - before;
     assert!((1..=3).contains(&count), "{count} wake-ups in 2.5 s");
