@@ -10,6 +10,7 @@ use std::error::Error;
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
@@ -42,6 +43,9 @@ fn usage(problem: &str) -> ! {
 }
 
 fn main() -> Result<()> {
+    if let Ok(path) = env::var(OPEN) {
+        return open_and_fire(Path::new(&path));
+    }
     let mut quick = false;
     let mut far = None;
     let mut args = env::args().skip(1);
@@ -353,6 +357,19 @@ fn far_jobs(folder: &Path, many: u64) -> Result<()> {
     timer.stop()?;
     drop(timer);
 
+    // In a process of its own: the memory that this one has used does not count.
+    let output = Command::new(env::current_exe()?)
+        .env(OPEN, &path)
+        .output()?;
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    Ok(())
+}
+
+/// Set for a child: the file to open.
+const OPEN: &str = "FIGURES_OPEN";
+
+/// Opens a store with one overdue job, and tells how long that takes and how much memory.
+fn open_and_fire(path: &Path) -> Result<()> {
     let before = resident();
     let start = Instant::now();
     let (sender, first) = mpsc::channel();
@@ -362,18 +379,15 @@ fn far_jobs(folder: &Path, many: u64) -> Result<()> {
             Outcome::Done
         })
         .on("far", |_| Outcome::Done)
-        .open(&path)?;
+        .open(path)?;
     row(
         "open to first firing with them stored",
         &format!("{} ms", millis(first.recv()?)),
     );
-    thread::sleep(Duration::from_millis(500));
+    thread::sleep(Duration::from_millis(1500));
     row(
-        "resident memory with them stored, more than before",
-        &format!(
-            "{:.0} MB (redb's cache holds up to 64 MB)",
-            resident() - before
-        ),
+        "resident memory of a process that has them open, more than before",
+        &format!("{:.1} MB, redb's cache included", resident() - before),
     );
     timer.stop()?;
     Ok(())
