@@ -23,7 +23,7 @@ mod verify;
 
 use std::error::Error;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, process, thread};
@@ -104,10 +104,7 @@ struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What a failed run leaves is evidence.
-        if !thread::panicking() {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -137,7 +134,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(&folder.0)?;
     println!("seed {}, in {}", options.seed, folder.0.display());
     let mut torture = Torture {
-        folder: &folder.0,
+        folder: folder.0.clone(),
         random: Random(options.seed),
         broken: options.broken,
         verifier: Verifier::default(),
@@ -161,14 +158,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         Err(violation) => {
             println!("verdict: VIOLATED: {violation}");
-            std::mem::forget(folder);
+            // Evidence, unless the defect was asked for.
+            if torture.broken.is_some() {
+                drop(folder);
+            }
             process::exit(1);
         }
     }
 }
 
-struct Torture<'a> {
-    folder: &'a Path,
+struct Torture {
+    folder: PathBuf,
     random: Random,
     broken: Option<String>,
     verifier: Verifier,
@@ -180,7 +180,7 @@ struct Torture<'a> {
     started: Instant,
 }
 
-impl Torture<'_> {
+impl Torture {
     fn line(&self) {
         println!(
             "{:>5} s  {:>6} kills  {:>3} poison rounds  {}",
