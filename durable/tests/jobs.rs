@@ -236,3 +236,27 @@ fn thousands_that_are_due_at_once_all_run_within_one_advance() {
     clock.advance(ms(12));
     assert_eq!((timer.stats().fired, timer.pending().unwrap()), (3000, 0));
 }
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[test]
+fn a_panic_whose_payload_panics_is_a_retry_too() {
+    let clock = ManualClock::new();
+    let timer = DurableTimer::builder()
+        .on("mail", |job| match job.attempt() {
+            1 => std::panic::panic_any(Bomb),
+            _ => Outcome::Done,
+        })
+        .open_in_memory(&clock)
+        .unwrap();
+    timer.job("mail").after(ms(1)).unwrap();
+    clock.advance(HOUR);
+    assert_eq!((timer.stats().fired, timer.pending().unwrap()), (2, 0));
+}

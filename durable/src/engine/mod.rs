@@ -283,8 +283,10 @@ impl Engine {
         let outcome = outcome.map_err(|payload| {
             let text = panic_text(&*payload);
             log::error!("the handler of {kind:?} panicked: {text}");
-            // The drop of a payload may panic again.
-            std::mem::forget(payload);
+            // Its drop may panic once more; what that leaves is leaked.
+            if let Err(again) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                std::mem::forget(again);
+            }
             text
         });
         self.settings
