@@ -1,16 +1,29 @@
 //! The timer thread's end of the pending queue.
 //!
-//! # What is taken, and when
+//! # What is moved to the wheel, and when
 //!
-//! A timeout that is cancelled while its entry waits in its shard costs the timer thread nothing. So on a system clock a shard is left alone while
-//! it is young and nothing in it is due soon ([`Take::Soon`]): it is taken when
+//! A timeout that is cancelled while its entry waits in its shard costs the timer thread nothing. So on a system clock
+//! ([`Take::Soon`]) entries stay in their shard as long as they can:
 //!
-//! - its earliest entry is due by the given tick, or
-//! - it holds no more than a few entries, which are not worth a second look, or
-//! - it was first seen with something in it [`AGE`] ago.
+//! - A shard with few entries is **drained**: taken out whole. So are, of any shard, those that were there [`AGE`] ago.
+//! - Otherwise a shard that may hold something due soon is **scanned**: what is due soon is *copied* to the wheel, in
+//!   order, and stays where it is. When the owner or a drain comes to it later, its timeout has fired, and it is dead. If
+//!   it is not (the timeout was reset), it is filed a second time, which does no harm: one of the two fires it, and the
+//!   other is dead then.
 //!
-//! The earliest due tick of a shard is a lower bound: the timeout may have been cancelled or moved since. Then the shard is taken for nothing,
-//! once.
+//! On a manual clock everything is drained ([`Take::Everything`]).
+//!
+//! # Order
+//!
+//! What is due soon is copied in the order of the shard, and so is a drain. An entry that is not due soon when it is
+//! scanned is copied when it is: the scan that finds it so begins at the head again, before anything that was pushed
+//! later is copied.
+//!
+//! # A scan does not move the head
+//!
+//! So the owner may trim or promote what is being read, and the chunk may be in use elsewhere. After reading a chunk, the
+//! head is looked at: if it has not passed the chunk, the reading was good. Otherwise the scan starts again with the
+//! overflow, where the entries may be by now.
 
 use super::PendingQueue;
 use super::chunk::Chunks;
@@ -22,6 +35,9 @@ use crate::time::Tick;
 
 /// Attempts to take a chunk against an owner that trims.
 const ATTEMPTS: usize = 3;
+/// Entries that one transfer meets at most on a system clock, dead or alive: some tenths of a millisecond. Then the timer
+/// thread looks what is due, and goes on.
+const STRETCH: usize = if cfg!(hashed_wheel_loom) { 64 } else { 4096 };
 /// Entries that are taken at once rather than looked at twice.
 const FEW: usize = 64;
 /// How long entries stay in their shard if nothing in it is due, in nanoseconds.
@@ -45,12 +61,12 @@ pub(crate) trait EntrySink {
     fn insert(&mut self, entry: Entry) -> InsertOutcome;
 }
 
-/// Which shards are taken.
+/// What is moved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Take {
-    /// All.
+    /// Everything.
     Everything,
-    /// Those that hold something that is due by this tick, and those that the module's head names. The time is `now`.
+    /// What is due by this tick, and what the module's head names. The time is `now`.
     Soon { due: Tick, now: u64 },
 }
 
@@ -63,8 +79,10 @@ pub(crate) struct Reader {
     active: Vec<u32>,
     /// The one of them that is served first, in turn.
     first: usize,
-    /// The last transfer has left something that was wanted.
+    /// The last transfer has left something that was wanted, because the quota was used up or an owner was faster.
     cut: bool,
+    /// The last transfer has left something that was wanted, because it had met enough.
+    interrupted: bool,
 }
 
 /// What the timer thread knows of one shard.
@@ -74,11 +92,20 @@ struct Inlet {
     filed: usize,
     /// Everything before has been taken by this reader.
     taken: Position,
-    /// A lower bound of what is due in the shard and in the backlog.
-    earliest: Tick,
-    /// When something was first seen in the shard, on the timer's clock and in ticks.
-    seen_at: Option<u64>,
+    /// Everything before has been scanned, or was gone when its turn came.
+    scanned: Position,
+    /// A lower bound of what is due and has not been scanned.
+    fresh: Tick,
+    /// A lower bound of what is due and was not due soon when it was scanned.
+    far: Tick,
+    /// Where the shard ended some time ago, and when.
+    mark: Option<(Position, u64)>,
+    /// A drain to here is under way.
+    draining: Option<Position>,
+    /// The tick that had passed when the first of what is there was pushed.
     since: Tick,
+    /// The shard, or what was taken out, may hold something.
+    occupied: bool,
     active: bool,
 }
 
@@ -88,9 +115,13 @@ impl Default for Inlet {
             taken_out: Vec::new(),
             filed: 0,
             taken: Position::START,
-            earliest: Tick::NEVER,
-            seen_at: None,
+            scanned: Position::START,
+            fresh: Tick::NEVER,
+            far: Tick::NEVER,
+            mark: None,
+            draining: None,
             since: Tick::NEVER,
+            occupied: false,
             active: false,
         }
     }
@@ -126,11 +157,11 @@ impl Reader {
         let (inlet, owner) = (&mut self.inlets[place], shard.owner());
         owner.dirty.store(0, Ordering::SeqCst); // L2
         let urgency = owner.urgency.swap(0, Ordering::SeqCst); // L3
-        inlet.earliest = inlet.earliest.min(Tick(Tick::NEVER.0 - urgency));
-        // L4. Nothing depends on the value: what is there when it is taken is taken.
-        owner.tail.load(Ordering::SeqCst);
+        inlet.fresh = inlet.fresh.min(Tick(Tick::NEVER.0 - urgency));
+        let tail = Position(owner.tail.load(Ordering::SeqCst)); // L4
         inlet.since = inlet.since.min(Tick(owner.since.load(Ordering::Relaxed)));
-        inlet.seen_at.get_or_insert(now);
+        inlet.mark.get_or_insert((tail, now));
+        inlet.occupied = true;
         if !inlet.active {
             inlet.active = true;
             self.active.push(index);
@@ -138,7 +169,8 @@ impl Reader {
     }
 
     /// Moves entries to `sink`, in the order of each shard, until `quota` of them have gone into the wheel or all that
-    /// was there at the beginning is taken. Returns how many went.
+    /// was there at the beginning is taken; with [`Take::Soon`], until it has met [`STRETCH`] of them. Returns how many
+    /// went.
     ///
     /// The shards share the quota: each gets its part first, and the next time another begins, so that one that
     /// is always full cannot starve the others.
@@ -149,7 +181,7 @@ impl Reader {
         quota: usize,
         sink: &mut impl EntrySink,
     ) -> usize {
-        self.cut = false;
+        (self.cut, self.interrupted) = (false, false);
         if self.active.is_empty() {
             return 0;
         }
@@ -157,33 +189,46 @@ impl Reader {
         self.first %= count;
         self.active.rotate_left(self.first);
         self.first = 1;
-        let mut left = quota;
-        for part in [quota.div_ceil(count), usize::MAX] {
-            let mut cut = false;
+        let stretch = match take {
+            Take::Everything => usize::MAX,
+            Take::Soon { .. } => STRETCH,
+        };
+        let mut budget = Budget { quota, stretch };
+        let fair = budget.share(count);
+        for most in [fair, budget] {
+            let mut left = false;
             for &index in &self.active {
                 let inlet = &mut self.inlets[index as usize];
                 let Some(shard) = queue.shards.get(index) else {
                     continue;
                 };
-                if inlet.is_wanted(take, shard) {
-                    if left > 0 {
-                        left -= inlet.drain(shard, &queue.chunks, part.min(left), sink);
-                    }
-                    cut |= inlet.seen_at.is_some();
-                }
+                let share = Budget {
+                    quota: budget.quota.min(most.quota),
+                    stretch: budget.stretch.min(most.stretch),
+                };
+                let mut unused = share;
+                left |= inlet.serve(take, shard, &queue.chunks, &mut unused, sink);
+                budget.quota -= share.quota - unused.quota;
+                budget.stretch -= share.stretch - unused.stretch;
             }
-            self.cut = cut;
-            if !cut || left == 0 {
+            self.interrupted = left && budget.stretch == 0;
+            self.cut = left && !self.interrupted;
+            if !left || budget.is_used_up() {
                 break;
             }
         }
         let inlets = &mut self.inlets;
         self.active.retain(|&index| {
             let inlet = &mut inlets[index as usize];
-            inlet.active = inlet.seen_at.is_some();
+            inlet.active = inlet.occupied;
             inlet.active
         });
-        quota - left
+        quota - budget.quota
+    }
+
+    /// Whether the last transfer has left something that was wanted, because it had met enough: it can go on at once.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted
     }
 
     /// Whether all that was seen has been taken and filed.
@@ -198,7 +243,7 @@ impl Reader {
 
     /// The earliest tick that anything seen may be due at.
     pub(crate) fn earliest(&self) -> Tick {
-        let earliest = |index: &u32| self.inlets[*index as usize].earliest;
+        let earliest = |index: &u32| self.inlets[*index as usize].earliest();
         self.active
             .iter()
             .map(earliest)
@@ -231,49 +276,157 @@ impl Reader {
 }
 
 impl Inlet {
-    fn is_wanted(&self, take: Take, shard: &Shard) -> bool {
-        let Some(seen_at) = self.seen_at else {
+    /// A lower bound of what is due and not in the wheel.
+    fn earliest(&self) -> Tick {
+        self.fresh.min(self.far)
+    }
+
+    /// Moves what is wanted, as far as the budget goes. Returns `true` if some of it is left.
+    fn serve(
+        &mut self,
+        take: Take,
+        shard: &Shard,
+        chunks: &Chunks,
+        budget: &mut Budget,
+        sink: &mut impl EntrySink,
+    ) -> bool {
+        if !self.occupied {
             return false;
-        };
+        }
+        let tail = Position(shard.owner().tail.load(Ordering::SeqCst));
+        if let Take::Soon { due, now } = take {
+            let (mark, marked_at) = self.mark.unwrap_or((tail, now));
+            if self.draining.is_some() || shard.len() <= FEW {
+                self.draining.get_or_insert(tail);
+            } else if now.saturating_sub(marked_at) >= AGE {
+                self.draining = Some(mark);
+                self.mark = Some((tail, now));
+            } else {
+                return self.earliest() <= due
+                    && !self.scan(due, shard, chunks, tail, budget, sink);
+            }
+        } else {
+            self.draining = Some(tail);
+        }
+        let end = self.draining.unwrap_or(tail);
+        if !self.drain(shard, chunks, end, budget, sink) {
+            return true;
+        }
+        self.draining = None;
+        if end == tail {
+            // All that was seen is filed. What has come since is announced anew.
+            self.occupied = false;
+            self.mark = None;
+            self.since = Tick::NEVER;
+            (self.fresh, self.far) = (Tick::NEVER, Tick::NEVER);
+            self.taken_out.shrink_to(FEW);
+            return false;
+        }
+        // What is left may still be due soon.
         match take {
-            Take::Everything => true,
-            Take::Soon { due, now } => {
-                self.earliest <= due
-                    || self.backlog() > 0
-                    || now.saturating_sub(seen_at) >= AGE
-                    || shard.len() <= FEW
+            Take::Everything => false,
+            Take::Soon { due, .. } => {
+                self.earliest() <= due && !self.scan(due, shard, chunks, tail, budget, sink)
             }
         }
     }
 
-    /// Files entries, in order, until `quota` of them are in the wheel or all that was there at the beginning is filed.
+    /// Takes entries out and files them, in order, up to `end`. Returns `true` when that is done.
     fn drain(
         &mut self,
         shard: &Shard,
         chunks: &Chunks,
-        quota: usize,
+        end: Position,
+        budget: &mut Budget,
         sink: &mut impl EntrySink,
-    ) -> usize {
-        let end = Position(shard.owner().tail.load(Ordering::SeqCst));
-        let mut filed = 0;
+    ) -> bool {
+        let end = End::new(shard, end);
         loop {
-            filed += self.file(quota - filed, sink);
+            self.file(budget, sink);
             if self.backlog() > 0 {
-                return filed;
+                return false;
             }
             match self.refill(shard, chunks, end) {
                 Refill::Taken => {}
-                Refill::Lost => return filed,
-                Refill::Empty => {
-                    // All that was seen is filed. What has come since is announced anew.
-                    self.seen_at = None;
-                    self.since = Tick::NEVER;
-                    self.earliest = Tick::NEVER;
-                    self.taken_out.shrink_to(FEW);
-                    return filed;
+                Refill::Lost => return false,
+                Refill::Empty => return true,
+            }
+        }
+    }
+
+    /// Copies what is due by `due` to the wheel, in order, up to `tail`. Returns `true` when that is done.
+    fn scan(
+        &mut self,
+        due: Tick,
+        shard: &Shard,
+        chunks: &Chunks,
+        tail: Position,
+        budget: &mut Budget,
+        sink: &mut impl EntrySink,
+    ) -> bool {
+        let end = End::new(shard, tail);
+        if self.far <= due {
+            // Something that was scanned has come near: from the head on again.
+            self.fresh = self.fresh.min(self.far);
+            (self.far, self.scanned) = (Tick::NEVER, shard.head());
+        }
+        for _ in 0..ATTEMPTS {
+            // Before the overflow: see the shard's head.
+            let head = shard.head();
+            loop {
+                self.file(budget, sink);
+                if self.backlog() > 0 {
+                    return false;
+                }
+                if !self.pop_batch(shard, chunks, end.announced) {
+                    break;
+                }
+            }
+            if end.is_outdated(shard) {
+                return false;
+            }
+            if self.scanned.is_before(head) {
+                self.scanned = head;
+            }
+            loop {
+                if !self.scanned.is_before(end.tail) {
+                    self.fresh = Tick::NEVER;
+                    shard.set_copied(end.tail, due);
+                    return true;
+                }
+                if budget.is_used_up() {
+                    return false;
+                }
+                let Some((from, chunk)) = shard.resolve(self.scanned, chunks) else {
+                    break;
+                };
+                let cells = from.cell()..end_in_chunk(from, end.tail);
+                let to = from.forward(cells.len() as u32);
+                let before = self.taken_out.len();
+                let mut far = self.far;
+                for entry in cells.map(|cell| chunk.read(cell)) {
+                    if entry.due() <= due {
+                        self.taken_out.push(entry);
+                    } else {
+                        far = far.min(entry.due());
+                    }
+                }
+                let now = shard.head();
+                let passed = now.serial() != self.scanned.serial() && self.scanned.is_before(now);
+                if passed && now.chunk() != from.chunk() {
+                    self.taken_out.truncate(before);
+                    break;
+                }
+                (self.far, self.scanned) = (far, to);
+                // Reading is cheap beside filing.
+                budget.stretch = budget.stretch.saturating_sub(4);
+                self.file(budget, sink);
+                if self.backlog() > 0 {
+                    return false;
                 }
             }
         }
+        false
     }
 
     /// Entries that were taken out and not filed yet.
@@ -281,35 +434,37 @@ impl Inlet {
         self.taken_out.len() - self.filed
     }
 
-    fn file(&mut self, quota: usize, sink: &mut impl EntrySink) -> usize {
-        let mut inserted = 0;
+    fn file(&mut self, budget: &mut Budget, sink: &mut impl EntrySink) {
         let mut left = self.taken_out[self.filed..].iter();
-        while inserted < quota {
+        while !budget.is_used_up() {
             let Some(&entry) = left.next() else {
                 break;
             };
             if let Some(&ahead) = left.as_slice().get(LOOKAHEAD) {
                 sink.prefetch(ahead);
             }
-            inserted += usize::from(sink.insert(entry) == InsertOutcome::Inserted);
+            budget.stretch -= 1;
+            budget.quota -= usize::from(sink.insert(entry) == InsertOutcome::Inserted);
         }
         self.filed = self.taken_out.len() - left.len();
         if left.len() == 0 {
             self.taken_out.clear();
             self.filed = 0;
         }
-        inserted
     }
 
     /// Takes a batch or the rest of a chunk out of the shard, as far as `end`.
-    fn refill(&mut self, shard: &Shard, chunks: &Chunks, end: Position) -> Refill {
+    fn refill(&mut self, shard: &Shard, chunks: &Chunks, end: End) -> Refill {
         for _ in 0..ATTEMPTS {
             // Before the overflow: see the shard's head.
             let head = shard.head();
-            if self.pop_batch(shard, chunks) {
+            if self.pop_batch(shard, chunks, end.announced) {
                 return Refill::Taken;
             }
-            if head == end || end.is_before(head) {
+            if end.is_outdated(shard) {
+                return Refill::Lost;
+            }
+            if head == end.tail || end.tail.is_before(head) {
                 // What the owner has trimmed counts as taken, or serial numbers might wrap in between. Batches from
                 // before the head have been popped above, or are void.
                 self.taken = head;
@@ -318,7 +473,7 @@ impl Inlet {
             let Some((from, chunk)) = shard.resolve(head, chunks) else {
                 continue;
             };
-            let cells = from.cell()..end_in_chunk(from, end);
+            let cells = from.cell()..end_in_chunk(from, end.tail);
             let to = from.forward(cells.len() as u32);
             self.taken_out.extend(cells.map(|cell| chunk.read(cell)));
             let left = (from.serial() != head.serial()).then_some(head.chunk());
@@ -331,12 +486,11 @@ impl Inlet {
         Refill::Lost
     }
 
-    /// Takes a batch out of the overflow, if there is one.
-    fn pop_batch(&mut self, shard: &Shard, chunks: &Chunks) -> bool {
+    /// Takes a batch out of the overflow, of the first `announced`.
+    fn pop_batch(&mut self, shard: &Shard, chunks: &Chunks, announced: u64) -> bool {
         // Relaxed: only the reader writes it.
         let mut popped = shard.taken().popped.load(Ordering::Relaxed);
-        // Acquire: the batches that were announced.
-        while popped < shard.owner().announced.load(Ordering::Acquire) {
+        while popped < announced {
             let Some(batch) = shard.overflow.pop() else {
                 return false;
             };
@@ -367,6 +521,51 @@ enum Refill {
     Taken,
     /// Nothing is left before the end.
     Empty,
-    /// The owner was faster three times.
+    /// The owner was faster three times, or has promoted meanwhile.
     Lost,
+}
+
+/// How far a drain or a scan goes.
+#[derive(Clone, Copy)]
+struct End {
+    tail: Position,
+    announced: u64,
+}
+
+impl End {
+    fn new(shard: &Shard, tail: Position) -> End {
+        End {
+            tail,
+            // Acquire: the batches that were announced.
+            announced: shard.owner().announced.load(Ordering::Acquire),
+        }
+    }
+
+    /// Batches have come since, which are older than what is at the head now.
+    fn is_outdated(self, shard: &Shard) -> bool {
+        shard.owner().announced.load(Ordering::Acquire) > self.announced
+    }
+}
+
+/// What a transfer may still do.
+#[derive(Clone, Copy)]
+struct Budget {
+    /// Entries that may go into the wheel.
+    quota: usize,
+    /// Entries that may be met.
+    stretch: usize,
+}
+
+impl Budget {
+    fn is_used_up(self) -> bool {
+        self.quota == 0 || self.stretch == 0
+    }
+
+    /// One of `count` equal shares, rounded up.
+    fn share(self, count: usize) -> Budget {
+        Budget {
+            quota: self.quota.div_ceil(count),
+            stretch: self.stretch.div_ceil(count),
+        }
+    }
 }

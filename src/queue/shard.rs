@@ -26,7 +26,8 @@
 //!
 //! # What the owner does beside (when it opens a chunk, once in [`CELLS`] pushes)
 //!
-//! - **Trim**: it passes over dead entries at the head, at most [`LOOKS`]. Timeouts of one length end about in the
+//! - **Trim**: it passes over dead entries at the head, at most [`LOOKS`], and over those that the timer thread has copied
+//!   to its wheel. Timeouts of one length end about in the
 //!   order in which they began, so what is cancelled soon never reaches the timer thread.
 //! - **Sample**, when more than [`Owner::limit`] entries wait: one entry of each of the next few chunks, until it has
 //!   been through all of them. If most live, the limit grows. Otherwise
@@ -104,6 +105,27 @@ pub(super) struct Taken {
     pub(super) head: AtomicU64,
     /// Batches that the timer thread has popped from the overflow.
     pub(super) popped: AtomicU64,
+    /// The timer thread has copied to its wheel what lies before `copied_to` and is due by `copied_due`.
+    copied_to: AtomicU64,
+    copied_due: AtomicU64,
+}
+
+/// What the wheel has a copy of: as good as dead in here.
+#[derive(Clone, Copy)]
+struct Copied {
+    to: Position,
+    due: Tick,
+}
+
+impl Copied {
+    /// The first cell of the chunk of `at` that was not looked at.
+    fn cells(self, at: Position) -> u32 {
+        match self.to.serial().wrapping_sub(at.serial()) as i32 {
+            0 => self.to.cell(),
+            chunks if chunks > 0 => CELLS,
+            _ => 0,
+        }
+    }
 }
 
 /// What only the owner writes, but for `urgency` and `dirty`, which the timer thread resets. "Own" marks what nobody
@@ -160,6 +182,8 @@ impl Shard {
             taken: CachePadded::new(Taken {
                 head: AtomicU64::new(Position::START.0),
                 popped: AtomicU64::new(0),
+                copied_to: AtomicU64::new(Position::START.0),
+                copied_due: AtomicU64::new(0),
             }),
             overflow: SegQueue::new(),
         }
@@ -189,6 +213,20 @@ impl Shard {
         if urgency > self.owner.urgency.load(Ordering::SeqCst) {
             self.owner.urgency.store(urgency, Ordering::SeqCst);
         }
+    }
+
+    /// Notes that what lies before `to` and is due by `due` is in the wheel. For the timer thread.
+    pub(super) fn set_copied(&self, to: Position, due: Tick) {
+        // In this order, and Release: whoever sees the position sees its tick or a later one. An earlier position with a
+        // later tick is right, too: nothing before it was due in between, or it would have been copied.
+        self.taken.copied_due.store(due.0, Ordering::Release);
+        self.taken.copied_to.store(to.0, Ordering::Release);
+    }
+
+    fn copied(&self) -> Copied {
+        let to = Position(self.taken.copied_to.load(Ordering::Acquire));
+        let due = Tick(self.taken.copied_due.load(Ordering::Acquire));
+        Copied { to, due }
     }
 
     /// Appends an entry. For the owner.
@@ -278,6 +316,7 @@ impl Shard {
     /// Passes over dead entries at the head, at most `most`. For the owner.
     fn trim(&self, most: usize, tail: Position, chunks: &Chunks, liveness: &impl Liveness) {
         let head = self.head();
+        let copied = self.copied();
         let mut at = head;
         let mut left = [ChunkId::NONE; LOOKS / CELLS as usize + 2];
         let mut leaving = left.iter_mut();
@@ -293,11 +332,14 @@ impl Shard {
             }
             let end = end_in_chunk(from, tail).min(from.cell() + budget);
             let mut cell = from.cell();
+            let looked_at = copied.cells(from);
             while cell < end {
                 if cell + LOOKAHEAD < end {
                     liveness.prefetch(chunk.read(cell + LOOKAHEAD));
                 }
-                if !liveness.is_dead(chunk.read(cell)) {
+                let entry = chunk.read(cell);
+                let is_copied = cell < looked_at && entry.due() <= copied.due;
+                if !is_copied && !liveness.is_dead(entry) {
                     break;
                 }
                 cell += 1;
@@ -320,18 +362,20 @@ impl Shard {
         let head = self.head();
         let waiting = head.distance(tail) as u32;
         let limit = self.owner.limit.load(Ordering::Relaxed);
+        let sampling = self.owner.sampling.load(Ordering::Relaxed);
         if waiting < limit {
-            if self.owner.sampling.load(Ordering::Relaxed) == PROMOTING && waiting > FEW / 2 {
-                self.promote(head, tail, chunks, liveness);
-                return Growth::Usual;
-            }
-            self.owner.sampling.store(NOT_SAMPLING, Ordering::Relaxed);
-            if limit > FEW && waiting < limit / 4 {
+            // While promoting, the limit is what is to be left.
+            if sampling == PROMOTING {
+                self.owner
+                    .limit
+                    .store(FEW.max(2 * waiting), Ordering::Relaxed);
+            } else if limit > FEW && waiting < limit / 4 {
                 self.owner.limit.store(limit / 2, Ordering::Relaxed);
             }
+            self.owner.sampling.store(NOT_SAMPLING, Ordering::Relaxed);
             return Growth::Usual;
         }
-        match self.owner.sampling.load(Ordering::Relaxed) {
+        match sampling {
             PROMOTING => {
                 self.promote(head, tail, chunks, liveness);
                 Growth::Usual
@@ -359,6 +403,7 @@ impl Shard {
         liveness: &impl Liveness,
     ) -> Growth {
         let owner = &self.owner;
+        let copied = self.copied();
         let mut looks = 0;
         let (mut live, mut end) = (0, false);
         for step in 0..SAMPLED_CHUNKS {
@@ -376,7 +421,9 @@ impl Shard {
             // Another cell of each chunk, so that no pattern of the caller's is met again and again.
             let cells = end_in_chunk(resolved, tail) - resolved.cell();
             let cell = resolved.cell() + (resolved.serial().wrapping_mul(7) + step) % cells;
-            live += u32::from(!liveness.is_dead(chunk.read(cell)));
+            let entry = chunk.read(cell);
+            let is_copied = cell < copied.cells(resolved) && entry.due() <= copied.due;
+            live += u32::from(!is_copied && !liveness.is_dead(entry));
             looks += 1;
             at = resolved.forward(cells);
         }
@@ -410,7 +457,11 @@ impl Shard {
                 Growth::Usual
             }
         } else {
-            owner.limit.store(FEW, Ordering::Relaxed);
+            // Until about a third of what is left is dead.
+            let live = u64::from(waiting) * u64::from(live) / u64::from(sampled.max(1));
+            owner
+                .limit
+                .store((FEW / 2).max((live / 2 * 3) as u32), Ordering::Relaxed);
             owner.sampling.store(PROMOTING, Ordering::Relaxed);
             Growth::Usual
         }
@@ -428,10 +479,13 @@ impl Shard {
             from: head,
             to: from.forward(end - from.cell()),
         };
+        let copied = self.copied();
+        let looked_at = copied.cells(from);
         let mut copy = None;
         for cell in from.cell()..end {
             let entry = chunk.read(cell);
-            if !liveness.is_dead(entry) {
+            let is_copied = cell < looked_at && entry.due() <= copied.due;
+            if !is_copied && !liveness.is_dead(entry) {
                 let (id, copy) = *copy.get_or_insert_with(|| chunks.claim(from.chunk()));
                 copy.write(batch.len, entry);
                 batch.chunk = id;

@@ -147,10 +147,65 @@ fn young_entries_that_are_not_due_stay_where_they_are() {
     };
     assert_eq!(take(49, 1000), 1, "few are taken at once");
     assert_eq!(take(49, 1000), 0);
-    assert_eq!(take(50, 1000), 100);
+    assert_eq!(take(50, 1000), 100, "copied");
     assert_eq!(take(59, 999 + reader::AGE), 0);
-    assert_eq!(take(59, 1000 + reader::AGE), 100);
+    assert_eq!(queue.len(), 200, "they stay where they are");
+    // Those that were copied have fired by then.
+    (0..100).for_each(|number| slots.kill(number));
+    let mut take = |due, now| {
+        let take = Take::Soon {
+            due: Tick(due),
+            now,
+        };
+        reader.transfer(&queue, take, usize::MAX, &mut wheel)
+    };
+    assert_eq!(take(59, 1000 + reader::AGE), 100, "the others");
+    assert_eq!(queue.len(), 0);
     assert!(reader.is_drained());
+}
+
+/// Copies what is due soon, in small steps.
+fn scan(reader: &mut Reader, queue: &PendingQueue, due: u64, wheel: &mut Wheel<'_>) {
+    reader.look(queue, 0);
+    let take = Take::Soon {
+        due: Tick(due),
+        now: 0,
+    };
+    while reader.transfer(queue, take, 7, wheel) > 0 || reader.is_interrupted() {}
+}
+
+#[test]
+fn a_scan_copies_what_is_due_in_order_and_finds_what_comes_near_before_what_is_new() {
+    let slots = Slots::new(3000);
+    let queue = PendingQueue::new();
+    // Every third is due soon, every third later, the others far away.
+    for number in 0..1000 {
+        push(
+            &queue,
+            0,
+            entry(number, [10, 20, 9999][number as usize % 3]),
+            &slots,
+        );
+    }
+    let (mut reader, mut wheel) = (Reader::default(), Wheel::new(&slots));
+    scan(&mut reader, &queue, 12, &mut wheel);
+    assert!(wheel.filed.iter().copied().eq((0..1000).step_by(3)));
+    assert_eq!(reader.earliest(), Tick(20));
+    scan(&mut reader, &queue, 19, &mut wheel);
+    assert_eq!(wheel.filed.len(), 334, "nothing has come near");
+    // Those that fired are dead. New ones are due at the same tick as some that were passed over.
+    (0..1000).step_by(3).for_each(|number| slots.kill(number));
+    wheel.filed.clear();
+    for number in 1000..1100 {
+        push(&queue, 0, entry(number, 20), &slots);
+    }
+    scan(&mut reader, &queue, 20, &mut wheel);
+    let expected = (1..1000).step_by(3).chain(1000..1100);
+    assert!(
+        wheel.filed.iter().copied().eq(expected),
+        "in the order of pushing"
+    );
+    assert_eq!(reader.earliest(), Tick(9999));
 }
 
 #[test]

@@ -30,6 +30,10 @@ const MAX_DEAD: usize = 4096;
 const SWEEP_STEP: usize = 4096;
 /// The time to move an entry to the wheel, an upper estimate of the average.
 const MOVE_NANOS: u64 = 100;
+/// Entries due within this time leave the queue. Less than the reader's age, so that they have fired by then.
+const NEAR_NANOS: u64 = 100_000_000;
+/// How long a transfer goes on before the timer thread looks what is due.
+const TRANSFER_NANOS: u64 = 4_000_000;
 /// The distance at which slots are prefetched when firing.
 const LOOKAHEAD: usize = 8;
 /// Slots that are kept however few are in use: a quarter of a megabyte.
@@ -132,18 +136,27 @@ impl<W: Wheel> Engine<W> {
         let take = if shared.is_on_manual_clock() {
             Take::Everything
         } else {
-            let due = Tick(shared.passed_at(now).max(self.wheel.now()).0 + self.lead(shared));
+            let near = NEAR_NANOS
+                .div_ceil(shared.scale().tick())
+                .max(self.lead(shared));
+            let due = Tick(shared.passed_at(now).max(self.wheel.now()).0 + near);
             Take::Soon { due, now }
         };
         let mut sink = WheelSink {
             shared,
             wheel: &mut self.wheel,
         };
-        let moved = self
-            .reader
-            .transfer(shared.queue(), take, self.transfer_budget, &mut sink);
-        self.transferred += moved as u64;
-        self.transfer_budget -= moved;
+        loop {
+            let moved = self
+                .reader
+                .transfer(shared.queue(), take, self.transfer_budget, &mut sink);
+            self.transferred += moved as u64;
+            self.transfer_budget -= moved;
+            // What is due comes first, and is looked at when this has taken its time.
+            if !self.reader.is_interrupted() || shared.now() - now > TRANSFER_NANOS {
+                break;
+            }
+        }
     }
 
     /// How many ticks before it is due an entry has to leave the queue: one, and what it takes to move all that
@@ -314,6 +327,19 @@ impl<W: Wheel> Engine<W> {
         self.round.step(looked, removed, self.transferred);
         self.publish_counters(shared);
         true
+    }
+
+    /// The next boundary up to `passed` that the wheel has work at, if the queue need not be looked at before.
+    pub(super) fn next_filed_tick(&self, passed: Tick) -> Option<Tick> {
+        if self.reader.is_cut() {
+            return None;
+        }
+        self.wheel.next_expiration().filter(|next| *next <= passed)
+    }
+
+    /// Returns `true` if entries are waiting that a transfer can go on with at once.
+    pub(super) fn is_transferring(&self) -> bool {
+        self.reader.is_interrupted()
     }
 
     /// Begins to give memory back if the slots in use have stayed below a quarter of those held for a second, as far as

@@ -39,13 +39,20 @@ impl<W: Wheel> Driver for Engine<W> {
     fn run(&mut self, shared: &Arc<Shared>) {
         while !shared.is_shutdown() {
             if let Some(boundary) = next_passed_tick(shared, self) {
-                self.process_tick(shared, boundary);
-                // One step per boundary: a worker that is behind has no other time for it.
-                self.sweep(shared);
+                let mut next = Some(boundary);
+                let passed = shared.passed();
+                // All that has passed, before the queue is looked at again: that may take longer than a tick.
+                while let Some(boundary) = next.filter(|_| !shared.is_shutdown()) {
+                    self.process_tick(shared, boundary);
+                    // One step per boundary: a worker that is behind has no other time for it.
+                    self.sweep(shared);
+                    next = self.next_filed_tick(passed);
+                }
             } else {
                 self.transfer(shared);
                 // One step at a time: the clock goes on.
-                if !self.sweep(shared) && !self.give_memory_back(shared) {
+                if !self.is_transferring() && !self.sweep(shared) && !self.give_memory_back(shared)
+                {
                     sleep(shared, self);
                     self.check_memory(shared);
                 }
