@@ -102,6 +102,33 @@ impl Error for ConfigError {}
 /// assert!(matches!(rejected.reason, RejectReason::Stopped));
 /// let _the_task_again = rejected.task;
 /// ```
+///
+/// # With `?`
+/// It holds the task, so it is only as `Send` and `Sync` as the task is. `Box<dyn Error + Send + Sync>` and `anyhow::Error`
+/// want both, and a closure that has captured a `Cell`, a `Receiver` or a `Box<dyn FnOnce() + Send>` is not `Sync`. Where the
+/// compiler says so, leave the task behind and keep the reason, which is both:
+///
+/// ```
+/// use hashed_wheel::{HashedWheelTimer, RejectReason, Timeout};
+/// use std::error::Error;
+/// use std::time::Duration;
+///
+/// fn schedule(
+///     timer: &HashedWheelTimer,
+///     callback: Box<dyn FnOnce() + Send>,
+/// ) -> Result<Timeout, Box<dyn Error + Send + Sync>> {
+///     let delay = Duration::from_secs(5);
+///     let timeout = timer.new_timeout(|_| callback(), delay).map_err(RejectReason::from)?;
+///     // What the closure has captured is `Sync`: nothing but `?`.
+///     timer.new_timeout(|_| println!("as well"), delay)?;
+///     Ok(timeout)
+/// }
+/// # let timer = HashedWheelTimer::default();
+/// # assert!(schedule(&timer, Box::new(|| ())).is_ok());
+/// # timer.stop().unwrap();
+/// # let refused = schedule(&timer, Box::new(|| ())).unwrap_err();
+/// # assert!(matches!(refused.downcast_ref(), Some(RejectReason::Stopped)));
+/// ```
 pub struct Rejected<F> {
     /// The task, as it was passed.
     pub task: F,

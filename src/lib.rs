@@ -39,6 +39,8 @@
 //! | its settings | [`HashedWheelTimerBuilder`], [`HierarchicalWheelTimerBuilder`] |
 //! | passing it around | [`TimerHandle`], which does not keep it running |
 //! | one timeout | [`Timeout`]: [`cancel`](Timeout::cancel), [`reset`](Timeout::reset), [`remaining`](Timeout::remaining) |
+//! | a moment instead of a delay | [`new_timeout_at`](TimerHandle::new_timeout_at), [`reset_at`](Timeout::reset_at), [`deadline`](Timeout::deadline) |
+//! | cancelling when something is dropped | [`CancelOnDrop`] |
 //! | the same task again and again | [`new_periodic`](TimerHandle::new_periodic) and [`Period`] |
 //! | futures, for any executor | [`sleep`](TimerHandle::sleep), [`with_timeout`](TimerHandle::with_timeout), [`interval`](TimerHandle::interval) |
 //! | back-pressure | [`max_pending_timeouts`](HashedWheelTimerBuilder::max_pending_timeouts); [`Rejected`] gives the task back |
@@ -125,10 +127,10 @@ mod worker;
 
 pub use api::{HashedWheelTimer, HierarchicalWheelTimer};
 pub use api::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
-pub use api::{Interval, Sleep, WithTimeout};
+pub use api::{Interval, MissedTicks, Sleep, WithTimeout};
 pub use error::{ConfigError, RejectReason, Rejected, StartError, StopError, TimeoutError};
 pub use metrics::{Lateness, Stats};
-pub use shared::{Job, Pending, Task, Timeout, TimerHandle, TimerState};
+pub use shared::{CancelOnDrop, Job, Pending, Task, Timeout, TimerHandle, TimerState};
 
 pub use time::{ManualClock, Period};
 

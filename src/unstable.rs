@@ -101,7 +101,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.0.shared().drop_owner();
+        self.0.shared().drop_owner(true);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::slots::StoredTask;
 use crate::time::Period;
 use std::fmt;
 use std::future::IntoFuture;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl TimerHandle {
     /// Schedules `task` to run once, `delay` from now: at the first tick at or after that time, never before. Starts the
@@ -51,6 +51,67 @@ impl TimerHandle {
                 task: unsafe { task.into_once() },
                 reason,
             })
+    }
+
+    /// Schedules `task` as [`new_timeout`](Self::new_timeout) does, for a moment instead of a delay: at the first
+    /// boundary at or after it, never before. Reads no clock.
+    ///
+    /// For whoever has the time at hand: it was read once for a whole batch of packets, or came with the request. A moment that
+    /// has passed, be it before the timer's start, counts as a zero delay; one beyond the end of time (2^64 ns) never
+    /// fires. On a [`ManualClock`](crate::ManualClock), take moments from [`now`](Self::now).
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let received = timer.now();
+    /// let reply = timer.new_timeout_at(|_| println!("no reply"), received + Duration::from_secs(5))?;
+    /// let close = timer.new_timeout_at(|_| println!("close"), received + Duration::from_secs(30))?;
+    /// clock.advance(Duration::from_secs(5));
+    /// assert!(reply.is_expired() && !close.is_expired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for `new_timeout`.
+    ///
+    /// # Panics
+    /// As for `new_timeout`.
+    #[inline]
+    pub fn new_timeout_at<F>(&self, task: F, deadline: Instant) -> Result<Timeout, Rejected<F>>
+    where
+        F: FnOnce(&Timeout) + Send + 'static,
+    {
+        let time = self.shared().clock().time_of(deadline);
+        self.shared()
+            .schedule(StoredTask::once(task), When::At(time))
+            .map_err(
+                // SAFETY: the task comes back as it was stored, two lines above.
+                |(task, reason)| Rejected {
+                    task: unsafe { task.into_once() },
+                    reason,
+                },
+            )
+    }
+
+    /// The time on the timer's clock, as an instant: [`Instant::now`], or that of a
+    /// [`ManualClock`](crate::ManualClock), which is the instant of its creation plus its
+    /// [`now`](crate::ManualClock::now).
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let before = timer.now();
+    /// clock.advance(Duration::from_secs(3600));
+    /// assert_eq!(timer.now() - before, Duration::from_secs(3600));
+    /// # Ok::<(), ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.shared().clock().instant()
     }
 
     /// Schedules `task` to run periodically, first `initial_delay` from now and then every `period`, until it is cancelled
@@ -301,6 +362,29 @@ impl TimerHandle {
         Sleep::new(self.shared(), delay)
     }
 
+    /// [`sleep`](Self::sleep), until a moment. Reads no clock. One that has passed counts as a zero delay: the future is ready at
+    /// the next boundary after its first poll.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::pin::pin;
+    /// # use std::task::{Context, Waker};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let at_eight = timer.now() + Duration::from_secs(8);
+    /// let mut sleep = pin!(timer.sleep_until(at_eight));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert!(sleep.as_mut().poll(&mut context).is_pending());
+    /// clock.advance(Duration::from_secs(8));
+    /// assert!(sleep.as_mut().poll(&mut context).is_ready());
+    /// # Ok::<(), ConfigError>(())
+    /// ```
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        let shared = self.shared();
+        Sleep::until(shared, shared.clock().time_of(deadline))
+    }
+
     /// Limits `future` to `delay` after this call. If it is ready when first polled, no timeout is scheduled.
     ///
     /// ```
@@ -333,7 +417,40 @@ impl TimerHandle {
         WithTimeout::new(future.into_future(), self.sleep(delay))
     }
 
-    /// Ticks every `period`, first one period from now. The phase is kept, and missed ticks are skipped.
+    /// [`with_timeout`](Self::with_timeout), until a moment. Reads no clock. So several futures can share one deadline.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::pin::pin;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # async fn connect() -> u32 { 1 }
+    /// # async fn exchange(_: u32) -> u32 { std::future::pending().await }
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// // Five seconds for both together.
+    /// let request = async {
+    ///     let deadline = timer.now() + Duration::from_secs(5);
+    ///     let connection = timer.with_timeout_at(connect(), deadline).await?;
+    ///     timer.with_timeout_at(exchange(connection), deadline).await
+    /// };
+    /// # let mut request = pin!(request);
+    /// # let mut context = Context::from_waker(Waker::noop());
+    /// # assert!(request.as_mut().poll(&mut context).is_pending());
+    /// # clock.advance(Duration::from_secs(5));
+    /// # assert!(matches!(request.poll(&mut context), Poll::Ready(Err(TimeoutError::Elapsed))));
+    /// # Ok::<(), ConfigError>(())
+    /// ```
+    pub fn with_timeout_at<F: IntoFuture>(
+        &self,
+        future: F,
+        deadline: Instant,
+    ) -> WithTimeout<F::IntoFuture> {
+        WithTimeout::new(future.into_future(), self.sleep_until(deadline))
+    }
+
+    /// Ticks every `period`, first one period from now. The phase is kept, and what was missed
+    /// is skipped, unless [`missed_ticks`](Interval::missed_ticks) says otherwise.
     ///
     /// ```
     /// # use hashed_wheel::*;
@@ -348,7 +465,27 @@ impl TimerHandle {
     /// # drop(report);
     /// ```
     pub fn interval(&self, period: Duration) -> Interval {
-        Interval::new(self.shared(), period)
+        Interval::new(self.sleep(period), period)
+    }
+
+    /// Ticks every `period`, first at the moment `first`, from which the phase counts. Making it reads no clock.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::task::{Context, Waker};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// // The first tick comes with the next boundary, and not only after a minute.
+    /// let mut every_minute = timer.interval_at(timer.now(), Duration::from_secs(60));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert!(every_minute.poll_tick(&mut context).is_pending());
+    /// clock.advance(Duration::from_millis(100));
+    /// assert!(every_minute.poll_tick(&mut context).is_ready());
+    /// # Ok::<(), ConfigError>(())
+    /// ```
+    pub fn interval_at(&self, first: Instant, period: Duration) -> Interval {
+        Interval::new(self.sleep_until(first), period)
     }
 }
 

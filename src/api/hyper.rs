@@ -2,10 +2,9 @@
 
 use super::future::Sleep;
 use crate::shared::{Shared, TimerHandle};
-use crate::time::{Clock, nanos};
 use ::hyper::rt;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -22,7 +21,7 @@ use std::time::{Duration, Instant};
 /// // hyper::server::conn::http1::Builder::new()
 /// //     .timer(timer.clone())
 /// //     .header_read_timeout(Duration::from_secs(5))
-/// let sleep = timer.sleep_until(Timer::now(&timer) + Duration::from_secs(5));
+/// let sleep = Timer::sleep_until(&timer, timer.now() + Duration::from_secs(5));
 /// # drop(sleep);
 /// ```
 ///
@@ -33,7 +32,9 @@ use std::time::{Duration, Instant};
 /// when the timer stops. hyper's sleep has no error to give; the alternative would be a connection
 /// that waits for ever. So hyper takes the time for elapsed and closes the connection.
 ///
-/// **On a manual clock** `now` is a fixed instant of this process plus the clock's time. It stands still
+/// `sleep_until` and `reset` read no clock: hyper has read it for the deadline.
+///
+/// **On a manual clock** `now` is the instant of the clock's creation plus its time. It stands still
 /// with the clock, and `sleep_until(now + d)` is `sleep(d)`. hyper takes its deadlines from `now`. One that is
 /// made from [`Instant::now`] is on another time scale and has no meaning here.
 impl rt::Timer for TimerHandle {
@@ -42,21 +43,17 @@ impl rt::Timer for TimerHandle {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        let time = time_of(self.shared().clock(), deadline);
-        Box::pin(HyperSleep(Sleep::until(self.shared(), time)))
+        Box::pin(HyperSleep(TimerHandle::sleep_until(self, deadline)))
     }
 
     fn now(&self) -> Instant {
-        now(self.shared().clock())
+        TimerHandle::now(self)
     }
 
     /// In place, if `sleep` is of this timer; otherwise it is replaced.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
-            Some(mut own) if own.is_of(self.shared()) => {
-                let time = time_of(self.shared().clock(), new_deadline);
-                own.0.reset_to(time);
-            }
+            Some(mut own) if own.is_of(self.shared()) => own.0.reset_at(new_deadline),
             _ => *sleep = rt::Timer::sleep_until(self, new_deadline),
         }
     }
@@ -80,28 +77,3 @@ impl Future for HyperSleep {
 }
 
 impl rt::Sleep for HyperSleep {}
-
-/// The instant of time zero of manual clocks. One for all of them: instants of two timers on one
-/// clock are the same.
-static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
-
-/// The present of a clock, as an instant.
-fn now(clock: &Clock) -> Instant {
-    match clock {
-        Clock::System(_) => Instant::now(),
-        // No platform's `Instant` ends within the 584 years that a clock counts.
-        Clock::Manual(clock) => ORIGIN.checked_add(clock.now()).unwrap_or(*ORIGIN),
-    }
-}
-
-/// The time of an instant on a clock: the inverse of [`now`]. A past instant is due at once.
-fn time_of(clock: &Clock, instant: Instant) -> u64 {
-    match clock {
-        Clock::System(clock) => {
-            // In this order, so that the time between the two readings does not make it early.
-            let ahead = instant.saturating_duration_since(Instant::now());
-            clock.nanos().saturating_add(nanos(ahead))
-        }
-        Clock::Manual(_) => nanos(instant.saturating_duration_since(*ORIGIN)),
-    }
-}

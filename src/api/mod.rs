@@ -9,5 +9,5 @@ mod hyper;
 mod timer;
 
 pub use builder::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
-pub use future::{Interval, Sleep, WithTimeout};
+pub use future::{Interval, MissedTicks, Sleep, WithTimeout};
 pub use timer::{HashedWheelTimer, HierarchicalWheelTimer};

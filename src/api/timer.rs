@@ -27,6 +27,8 @@ use std::time::Duration;
 /// ```
 pub struct HashedWheelTimer {
     handle: TimerHandle,
+    /// Its drop waits for the running task.
+    waits: bool,
 }
 
 /// A timer on a hierarchy of wheels: the owner. Dropping it stops the timer.
@@ -48,12 +50,17 @@ pub struct HashedWheelTimer {
 /// ```
 pub struct HierarchicalWheelTimer {
     handle: TimerHandle,
+    /// Its drop waits for the running task.
+    waits: bool,
 }
 
 impl HashedWheelTimer {
     pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
         let handle = TimerHandle::new(shared);
-        HashedWheelTimer { handle }
+        HashedWheelTimer {
+            handle,
+            waits: true,
+        }
     }
 
     /// A timer with a resolution of `tick_duration`, on a wheel of `ticks_per_wheel` buckets, rounded up to a power of two.
@@ -92,6 +99,29 @@ impl HashedWheelTimer {
     pub fn builder() -> HashedWheelTimerBuilder {
         HashedWheelTimerBuilder::default()
     }
+
+    /// Ends the timer without waiting for the task that is running: for a program that has to go on, or for a task that
+    /// may take long.
+    ///
+    /// The state is [`Shutdown`](crate::TimerState::Shutdown) when this returns. The running task ends in its own time, no other
+    /// begins, and the timer thread then drops what was pending, without running it, and logs its number: with a
+    /// [`ManualClock`](crate::ManualClock) that is done before this returns. To have what was pending, or to know that nothing runs any more,
+    /// call [`stop`](TimerHandle::stop) instead. Unlike `stop`, it may be called from a task.
+    ///
+    /// ```
+    /// use hashed_wheel::{HashedWheelTimer, TimerState};
+    /// use std::time::Duration;
+    ///
+    /// let timer = HashedWheelTimer::default();
+    /// let handle = timer.handle();
+    /// timer.new_timeout(|_| std::thread::sleep(Duration::from_secs(3600)), Duration::ZERO)?;
+    /// timer.shutdown_background(); // does not take an hour
+    /// assert_eq!(handle.state(), TimerState::Shutdown);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown_background(mut self) {
+        self.waits = false;
+    }
 }
 
 /// 100 ms, 512 buckets.
@@ -106,7 +136,10 @@ impl Default for HashedWheelTimer {
 impl HierarchicalWheelTimer {
     pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
         let handle = TimerHandle::new(shared);
-        HierarchicalWheelTimer { handle }
+        HierarchicalWheelTimer {
+            handle,
+            waits: true,
+        }
     }
 
     /// A timer with a resolution of `tick_duration`, on levels of `wheel_size` buckets. It starts with the first timeout.
@@ -144,6 +177,29 @@ impl HierarchicalWheelTimer {
     pub fn builder() -> HierarchicalWheelTimerBuilder {
         HierarchicalWheelTimerBuilder::default()
     }
+
+    /// Ends the timer without waiting for the task that is running: for a program that has to go on, or for a task that
+    /// may take long.
+    ///
+    /// The state is [`Shutdown`](crate::TimerState::Shutdown) when this returns. The running task ends in its own time, no other
+    /// begins, and the timer thread then drops what was pending, without running it, and logs its number: with a
+    /// [`ManualClock`](crate::ManualClock) that is done before this returns. To have what was pending, or to know that nothing runs any more,
+    /// call [`stop`](TimerHandle::stop) instead. Unlike `stop`, it may be called from a task.
+    ///
+    /// ```
+    /// use hashed_wheel::{HierarchicalWheelTimer, TimerState};
+    /// use std::time::Duration;
+    ///
+    /// let timer = HierarchicalWheelTimer::default();
+    /// let handle = timer.handle();
+    /// timer.new_timeout(|_| std::thread::sleep(Duration::from_secs(3600)), Duration::ZERO)?;
+    /// timer.shutdown_background(); // does not take an hour
+    /// assert_eq!(handle.state(), TimerState::Shutdown);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown_background(mut self) {
+        self.waits = false;
+    }
 }
 
 /// 1 ms, 20 buckets per level.
@@ -167,7 +223,7 @@ impl Deref for HashedWheelTimer {
 
 impl Drop for HashedWheelTimer {
     fn drop(&mut self) {
-        self.handle.shared().drop_owner();
+        self.handle.shared().drop_owner(self.waits);
     }
 }
 
@@ -189,7 +245,7 @@ impl Deref for HierarchicalWheelTimer {
 
 impl Drop for HierarchicalWheelTimer {
     fn drop(&mut self) {
-        self.handle.shared().drop_owner();
+        self.handle.shared().drop_owner(self.waits);
     }
 }
 

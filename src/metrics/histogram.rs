@@ -83,7 +83,7 @@ impl Recorder {
 /// less than an eighth, or by less than 1.1 µs** where that is more. Beyond 2^44 ns, which is 4.9 hours,
 /// nothing is told apart but the maximum.
 ///
-/// To chart a period rather than a life, subtract the [`buckets`](Lateness::buckets) of two snapshots.
+/// To chart a minute rather than a life, take the difference of two snapshots: [`since`](Lateness::since).
 ///
 /// ```
 /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -109,6 +109,63 @@ pub struct Lateness {
 }
 
 impl Lateness {
+    /// What was recorded after an earlier snapshot of the same timer.
+    ///
+    /// Its [`max`](Lateness::max) is exact if it is the greatest of the timer's life; otherwise it is the bound of the last
+    /// bucket that is not empty: never too small, and as close as the quantiles are. What is in `earlier` alone, because it is
+    /// of another timer, counts as nothing.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// # timer.start().unwrap();
+    /// timer.new_timeout(|_| {}, Duration::from_millis(1)).unwrap(); // 99 ms late: the tick is 100 ms
+    /// clock.advance(Duration::from_secs(60));
+    /// let first_minute = timer.stats().lateness;
+    ///
+    /// timer.new_timeout(|_| {}, Duration::from_millis(90)).unwrap(); // 10 ms late
+    /// clock.advance(Duration::from_secs(60));
+    /// let second_minute = timer.stats().lateness.since(&first_minute);
+    /// assert_eq!(second_minute.count(), 1);
+    /// assert!((10..12).contains(&second_minute.max().as_millis()));
+    /// ```
+    #[must_use]
+    pub fn since(&self, earlier: &Lateness) -> Lateness {
+        let mut since = self.clone();
+        for (count, before) in since.counts.iter_mut().zip(&earlier.counts) {
+            *count = count.saturating_sub(*before);
+        }
+        since.max = match since.counts.iter().rposition(|count| *count > 0) {
+            None => 0,
+            Some(_) if self.max > earlier.max => self.max,
+            Some(last) if last == BUCKETS - 1 => self.max,
+            Some(last) => last_of(last).min(self.max),
+        };
+        since
+    }
+
+    /// Adds a run that began so long after its deadline: to collect figures of your own, or to build what a test needs.
+    ///
+    /// ```
+    /// use hashed_wheel::Lateness;
+    /// use std::time::Duration;
+    ///
+    /// let mut lateness = Lateness::default();
+    /// for millis in 1..=100 {
+    ///     lateness.record(Duration::from_millis(millis));
+    /// }
+    /// assert_eq!(lateness.count(), 100);
+    /// assert_eq!(lateness.max(), Duration::from_millis(100));
+    /// ```
+    pub fn record(&mut self, lateness: Duration) {
+        let nanos = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
+        self.max = self.max.max(nanos);
+        let count = &mut self.counts[bucket_of(nanos)];
+        *count = count.saturating_add(1);
+    }
+
     /// The number of runs recorded.
     ///
     /// ```

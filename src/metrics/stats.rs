@@ -59,7 +59,8 @@ pub struct Stats {
     pub wakeups: u64,
     /// Resets that returned true.
     pub resets: u64,
-    /// The last tick whose tasks have begun to run; 0 before the first.
+    /// The last boundary processed: its tasks have begun to run, or it had none. 0 is the timer's start. A worker
+    /// that sleeps counts the boundaries that it sleeps through when it wakes.
     pub tick: u64,
     /// Entries moved from the pending queue to the wheel.
     pub transferred: u64,

@@ -11,7 +11,7 @@
 //!
 //! Every arrow is a compare-and-swap with one winner. STARTING reads as [`TimerState::Init`] from outside; calls that
 //! need a decision wait for the outcome. SHUTDOWN has two kinds: a thread waits for the unprocessed timeouts, or none
-//! does (a task dropped the owner), and the thread that ends the timer drops them.
+//! does (a task dropped the owner, or `shutdown_background` did), and the thread that ends the timer drops them.
 
 use crate::sync::{AtomicU8, AtomicU64, Condvar, Mutex, Ordering};
 
@@ -43,7 +43,7 @@ const STARTING: u8 = 1;
 const STARTED: u8 = 2;
 /// Stopped; the caller waits for the unprocessed timeouts.
 const SHUTDOWN: u8 = 3;
-/// Stopped by the owner's drop on a timer thread; nobody waits.
+/// Stopped by an owner's drop that does not wait.
 const SHUTDOWN_DETACHED: u8 = 4;
 
 pub(crate) struct Lifecycle {

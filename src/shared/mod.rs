@@ -37,7 +37,7 @@ pub(crate) use reentrancy::Activity;
 pub(crate) use schedule::When;
 pub(crate) use startup::Factory;
 pub use task::{Job, Task};
-pub use timeout::Timeout;
+pub use timeout::{CancelOnDrop, Timeout};
 
 use crate::metrics::{Counter, CounterTable, Holdings, Metrics, Stats, ThreadCounters};
 use crate::queue::PendingQueue;
@@ -84,7 +84,7 @@ pub(crate) struct Shared {
     queue: PendingQueue,
     limited: Limited,
     metrics: Metrics,
-    /// The last boundary whose tasks have begun to run.
+    /// The last boundary processed: its tasks have begun to run, or it had none.
     processed: Counter,
 
     // Start and stop.
@@ -220,7 +220,7 @@ impl Shared {
         self.name
     }
 
-    #[cfg(feature = "hyper")]
+    #[inline]
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -266,9 +266,15 @@ impl Shared {
         self.lifecycle.started_at()
     }
 
-    /// Notes that the tasks of a boundary begin to run.
+    /// Notes that the tasks of a boundary begin to run, or that it had none.
     pub(crate) fn set_processed(&self, boundary: Tick) {
         self.processed.set(boundary.0);
+    }
+
+    /// The last boundary processed.
+    #[inline]
+    pub(crate) fn processed(&self) -> Tick {
+        Tick(self.processed.get())
     }
 
     /// The last boundary that has passed. Only after the start.

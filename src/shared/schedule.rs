@@ -73,7 +73,7 @@ impl Shared {
         if entry.seq() == 0 {
             self.registry.pool.note_epoch(number, entry.epoch());
         }
-        self.push(entry, local);
+        self.push(entry, local, when);
         // If this check misses a stop, the scan of that stop begins after the push and finds the slot armed: see
         // `shutdown::finalize`.
         if self.lifecycle.is_shutdown() {
@@ -126,10 +126,15 @@ impl Shared {
             When::After(delay) => self.clock.now().saturating_add(nanos(delay)),
             When::At(time) => time,
         };
-        let deadline = match at {
+        let mut deadline = match at {
             FOREVER => FOREVER,
             at => at.saturating_sub(self.lifecycle.started_at()),
         };
+        if let When::At(_) = when {
+            // A moment that has passed counts from the last boundary processed: what the timer can be late for.
+            let processed = self.scale.time_of(self.processed());
+            deadline = deadline.max(processed.unwrap_or(0));
+        }
         let due = self.scale.due(deadline);
         // A manual clock stands on the boundary whose tasks are running.
         let coming = self.clock.manual().map_or(0, |_| self.processed.get() + 1);
@@ -138,13 +143,24 @@ impl Shared {
 
     /// Queues an entry, and wakes the timer thread if it would be late for it.
     pub(crate) fn enqueue(&self, entry: Entry) {
-        self.with_local(|local| self.push(entry, local));
+        self.enqueue_for(entry, When::After(Duration::ZERO));
     }
 
-    fn push(&self, entry: Entry, local: &Local) {
+    /// As [`Shared::enqueue`], for a timeout that was scheduled for `when`.
+    pub(crate) fn enqueue_for(&self, entry: Entry, when: When) {
+        self.with_local(|local| self.push(entry, local, when));
+    }
+
+    #[inline]
+    fn push(&self, entry: Entry, local: &Local, when: When) {
         let (number, shard) = self.shard_of(local);
-        self.queue
-            .push(number, shard, entry, self, || self.passed());
+        let passed = || match when {
+            // Without a look at the clock: the boundaries that the timer has processed have passed. That is no later
+            // than the truth, so at worst the worker catches up with more boundaries than it would have to.
+            When::At(_) if !self.is_on_manual_clock() => self.processed(),
+            _ => self.passed(),
+        };
+        self.queue.push(number, shard, entry, self, passed);
     }
 
     /// Takes a timeout back whose timer stopped during scheduling, unless the scan of `stop` has claimed it: the slot's

@@ -52,12 +52,12 @@ impl Shared {
         }
     }
 
-    /// Called by the drop of the owner.
-    pub(crate) fn drop_owner(self: &Arc<Self>) {
+    /// Called by the drop of the owner, which `waits` for the running task if it can.
+    pub(crate) fn drop_owner(self: &Arc<Self>, waits: bool) {
         if reentrancy::is_starting(self.id) {
             // Dropped by its own thread factory: the caller of the factory ends the timer.
             self.orphaned.store(true, Ordering::Release);
-        } else if reentrancy::is_in_task() {
+        } else if !waits || reentrancy::is_in_task() {
             end_detached(self);
         } else if let Ok(left) = self.stop() {
             drop_leftovers(self, left);

@@ -1,13 +1,18 @@
 //! The handle of one timeout.
 
+mod cancel_on_drop;
+
+pub use cancel_on_drop::CancelOnDrop;
+
 use super::{Shared, Task, TimerHandle, When};
 use crate::catch_panic::catch_panic;
 use crate::slots::{Handle, Kind, Phase, ReleaseResult, Reset, Slot, StoredTask};
+use crate::time::Tick;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One scheduled task.
 ///
@@ -159,7 +164,7 @@ impl Timeout {
     /// Moves a pending one-shot timeout: it fires `delay` from now, earlier or later than before.
     ///
     /// Returns `false`, without effect, if it has fired, was cancelled, or is periodic. Cheaper than `cancel` and a new
-    /// timeout. Of two racing resets, one takes effect.
+    /// timeout, and cheapest if it stays in its tick: then nothing is locked. Of two racing resets, one takes effect.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -182,11 +187,60 @@ impl Timeout {
     pub(crate) fn reset_to(&self, when: When) -> bool {
         let shared = self.shared();
         let (due, deadline) = shared.deadline(when);
-        let moved = self.slot().reset(self.slot, due, deadline);
-        if let Reset::MovedEarlier(entry) = moved {
-            shared.enqueue(entry);
+        match self.slot().reset(self.slot, due, deadline) {
+            Reset::TooLate => return false,
+            Reset::Moved => {}
+            Reset::MovedEarlier(entry) => shared.enqueue_for(entry, when),
         }
-        moved != Reset::TooLate
+        shared.count(|counters| counters.resets.add(1));
+        true
+    }
+
+    /// Moves a pending one-shot timeout as [`reset`](Timeout::reset) does, to a moment instead of a delay. Reads no
+    /// clock.
+    ///
+    /// A moment that has passed counts as a zero delay: it fires at the next boundary.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// let received = timer.now(); // once for all that came in one batch
+    /// let idle = timer.new_timeout(|_| println!("closed"), Duration::from_secs(30)).unwrap();
+    /// assert!(idle.reset_at(received + Duration::from_secs(60)));
+    /// assert_eq!(idle.deadline(), Some(received + Duration::from_secs(60)));
+    /// ```
+    #[inline]
+    pub fn reset_at(&self, deadline: Instant) -> bool {
+        self.reset_to(When::At(self.shared().clock.time_of(deadline)))
+    }
+
+    /// When it is due; of a periodic one: when its next run is. `None` if it never fires.
+    ///
+    /// It stays when the timeout has fired or was cancelled. A moment that had passed when the timeout was scheduled is
+    /// told as the boundary that the timer had processed last.
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let at_noon = timer.now() + Duration::from_secs(3600);
+    /// let timeout = timer.new_timeout_at(|_| println!("lunch"), at_noon)?;
+    /// assert_eq!(timeout.deadline(), Some(at_noon));
+    ///
+    /// let never = timer.new_timeout(|_| {}, Duration::MAX)?;
+    /// assert_eq!(never.deadline(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn deadline(&self) -> Option<Instant> {
+        let (shared, due) = (self.shared(), self.slot().status().due);
+        if due == Tick::NEVER {
+            return None;
+        }
+        let deadline = shared.deadline_of(self.slot(), due);
+        let started = shared.lifecycle.started_at();
+        shared.clock.instant_of(deadline.saturating_add(started))
     }
 
     /// The time to its deadline; zero when it is due, has fired or was cancelled.
@@ -213,6 +267,23 @@ impl Timeout {
             _ => return Duration::ZERO,
         };
         shared.remaining_of(self.slot(), status.due, now)
+    }
+
+    /// Guards it: it is cancelled when the guard is dropped.
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// {
+    ///     let _slow = timer.new_timeout(|_| println!("slow"), Duration::from_secs(5))?.cancel_on_drop();
+    ///     // Work that may return early, by `?` or by a panic.
+    /// }
+    /// assert_eq!(timer.pending_timeouts(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel_on_drop(self) -> CancelOnDrop {
+        CancelOnDrop::new(self)
     }
 
     /// A handle on its timer.
@@ -281,7 +352,7 @@ impl Timeout {
         let entry = slot.next_entry(&running, due);
         let rearmed = slot.rearm(running, task, due, deadline);
         debug_assert!(rearmed.is_ok(), "a running one-shot cannot be cancelled");
-        shared.enqueue(entry);
+        shared.enqueue_for(entry, when);
         // As in `Shared::schedule`: a stop that this check misses finds the slot armed.
         if shared.lifecycle.is_shutdown() {
             shared.count_unprocessed(slot);

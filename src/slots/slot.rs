@@ -14,6 +14,7 @@
 //! |---|---|---|---|---|
 //! | 1 | Free → Armed, U | the allocating caller, which owns the slot | writes task, epoch, deadline; `store Release` | Acquire of 4, 5, 6 |
 //! | 2 | Armed, due → later | a handle | CAS Relaxed: publishes only the word, and as an RMW continues the release sequence of 1 | – |
+//! | 2a | Armed, due stays | a handle | a load Relaxed: the word is not written, so the timeout fires, or is cancelled, as it would have | – |
 //! | 3 | Armed, due → earlier, seq + 1 | a handle | CAS Relaxed, then the push of a new entry | the queue's Release/Acquire |
 //! | 4 | Armed → Cancelled; Running P → `CancelRequested` | a handle, or the task's own `&Timeout` | CAS Acquire, then the task is moved out | 1, 8 |
 //! | 5 | Armed (due ≤ t) → Running | the worker | CAS Acquire | 1, 8 |
@@ -251,7 +252,7 @@ impl<A> Slot<A> {
         Entry::new(due, seq, slot, epoch)
     }
 
-    /// Transitions 2 and 3.
+    /// Transitions 2, 2a and 3.
     #[inline]
     pub(crate) fn reset(&self, slot: u32, due: Tick, deadline: u64) -> Reset {
         // Relaxed: only the word is read.
@@ -259,6 +260,11 @@ impl<A> Slot<A> {
         loop {
             if word.state() != State::Armed || word.is_periodic() {
                 return Reset::TooLate;
+            }
+            if due == word.due() {
+                // 2a. The load is the moment at which the timeout was moved. Whatever others do to the word now comes after.
+                self.deadline.store(deadline, Ordering::Relaxed);
+                return Reset::Moved;
             }
             let earlier = due < word.due();
             let new = if earlier { word.with_next_seq() } else { word }.with_due(due);

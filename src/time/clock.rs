@@ -2,6 +2,8 @@
 
 use super::manual::ManualClock;
 use super::monotonic::Monotonic;
+use super::scale::{FOREVER, nanos};
+use std::time::{Duration, Instant};
 
 /// The clock of one timer.
 #[derive(Debug, Clone)]
@@ -23,6 +25,42 @@ impl Clock {
         match self {
             Clock::System(clock) => clock.nanos(),
             Clock::Manual(clock) => clock.nanos(),
+        }
+    }
+
+    /// The present, as an instant.
+    pub(crate) fn instant(&self) -> Instant {
+        match self {
+            Clock::System(_) => Instant::now(),
+            // No platform's `Instant` ends within the 584 years that a clock counts.
+            Clock::Manual(clock) => {
+                let origin = clock.origin();
+                origin.checked_add(clock.now()).unwrap_or(origin)
+            }
+        }
+    }
+
+    /// The instant that moments are counted from: the clock's zero, or just before it.
+    #[inline]
+    fn origin(&self) -> Instant {
+        match self {
+            Clock::System(clock) => clock.instant(),
+            Clock::Manual(clock) => clock.origin(),
+        }
+    }
+
+    /// An instant as a time of this clock, which is never before it: what is due then is not early. Reads no clock. What
+    /// lies before the clock's zero is 0, what lies beyond the end of time [`FOREVER`].
+    #[inline]
+    pub(crate) fn time_of(&self, moment: Instant) -> u64 {
+        nanos(moment.saturating_duration_since(self.origin()))
+    }
+
+    /// A time of this clock as an instant: the inverse of [`Clock::time_of`]. `None` for [`FOREVER`].
+    pub(crate) fn instant_of(&self, time: u64) -> Option<Instant> {
+        match time {
+            FOREVER => None,
+            time => self.origin().checked_add(Duration::from_nanos(time)),
         }
     }
 

@@ -7,7 +7,7 @@ use super::tick::Tick;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use std::fmt;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A clock that moves only when told: for tests and simulations.
 ///
@@ -32,15 +32,28 @@ pub struct ManualClock {
     state: Arc<State>,
 }
 
-#[derive(Default)]
 struct State {
-    /// Nanoseconds since the clock's creation.
+    /// The instant of the clock's creation.
+    origin: Instant,
+    /// Nanoseconds since then.
     now: AtomicU64,
     /// The timers that have started on this clock.
     timers: Mutex<Vec<Weak<dyn Driven>>>,
     /// True while a thread advances the clock. Not a lock: tasks run meanwhile.
     advancing: Mutex<bool>,
     advanced: Condvar,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State {
+            origin: Instant::now(),
+            now: AtomicU64::default(),
+            timers: Mutex::default(),
+            advancing: Mutex::default(),
+            advanced: Condvar::default(),
+        }
+    }
 }
 
 /// A timer, as the manual clock that drives it sees it.
@@ -133,6 +146,12 @@ impl ManualClock {
         for timer in self.timers() {
             timer.catch_up();
         }
+    }
+
+    /// The instant of its creation.
+    #[inline]
+    pub(crate) fn origin(&self) -> Instant {
+        self.state.origin
     }
 
     #[inline]

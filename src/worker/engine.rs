@@ -279,6 +279,7 @@ impl<W: Wheel> Engine<W> {
                 "a boundary without work had something due"
             );
             self.transfer_budget = self.max_transfers;
+            shared.set_processed(idle);
         }
     }
 

@@ -113,8 +113,9 @@ fn sleep(shared: &Shared, engine: &mut Engine<impl Wheel>) {
     // Nothing was due before `wakeup`, nor before the push that ended the sleep.
     let idle = match slept {
         WakeReason::Awake => return,
-        WakeReason::Planned => shared.passed(),
-        WakeReason::Push(passed) => passed,
+        WakeReason::Push(passed) if passed > shared.processed() => passed,
+        // Also a push that came without a look at the clock. What it brought is seen before anything is skipped.
+        WakeReason::Planned | WakeReason::Push(_) => shared.passed(),
     };
     shared.metrics().worker.wakeups.add(1);
     engine.account_for_sleep(shared, idle.min(wakeup.previous()));

@@ -2,16 +2,16 @@
 
 use super::Sleep;
 use crate::error::RejectReason;
-use crate::shared::Shared;
-use crate::time::{nanos, next_at_fixed_rate};
+use crate::shared::TimerState;
+use crate::time::{FOREVER, Tick, nanos, next_at_fixed_rate};
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// Ticks at a fixed rate: made by [`interval`](crate::TimerHandle::interval).
+/// Ticks at a fixed rate: made by [`interval`](crate::TimerHandle::interval) and
+/// [`interval_at`](crate::TimerHandle::interval_at). It is `Unpin`.
 ///
 /// With the feature `stream` it is a `futures_core::Stream` as well. Dropping it ends it.
 ///
@@ -38,22 +38,103 @@ use std::time::Duration;
 /// ```
 pub struct Interval {
     period: u64,
+    missed: MissedTicks,
     /// Waits for the next tick.
     sleep: Sleep,
 }
 
+/// What an [`Interval`] does about ticks that it was not polled for in time.
+///
+/// An interval of ten seconds whose first tick, due at 10, is taken at 35:
+///
+/// | | the next ticks |
+/// |---|---|
+/// | `Skip` | 40, 50, 60: the phase is kept, those of 20 and 30 are gone |
+/// | `Burst` | at once for 20, at once for 30, then 40, 50, 60 |
+/// | `Delay` | 45, 55, 65: counted from when the late one was taken |
+///
+/// ```
+/// use hashed_wheel::{HashedWheelTimer, MissedTicks};
+/// use std::time::Duration;
+///
+/// let timer = HashedWheelTimer::default();
+/// // A clean-up that shall never run twice in a row.
+/// let interval = timer.interval(Duration::from_secs(10)).missed_ticks(MissedTicks::Delay);
+/// # drop(interval);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MissedTicks {
+    /// Keeps the phase and skips what was missed.
+    #[default]
+    Skip,
+    /// Gives each missed one: a tick whose boundary has passed is ready at once, in the same poll, without a timer.
+    /// A period of zero has no ticks to be missed: it is as `Skip`.
+    Burst,
+    /// Counts the next period from the poll that returned the late tick. A tick is late if it is polled at a later boundary
+    /// than the one it was due at.
+    Delay,
+}
+
 impl Interval {
-    pub(crate) fn new(timer: &Arc<Shared>, period: Duration) -> Interval {
+    pub(crate) fn new(first: Sleep, period: Duration) -> Interval {
         Interval {
             period: nanos(period),
-            sleep: Sleep::new(timer, period),
+            missed: MissedTicks::Skip,
+            sleep: first,
         }
+    }
+
+    /// Says what happens about missed ticks: [`MissedTicks::Skip`] unless told.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock, MissedTicks};
+    /// # use std::task::{Context, Waker};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let mut interval = timer.interval(Duration::from_secs(10)).missed_ticks(MissedTicks::Burst);
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert!(interval.poll_tick(&mut context).is_pending());
+    /// clock.advance(Duration::from_secs(35));
+    /// for _ in [10, 20, 30] {
+    ///     assert!(interval.poll_tick(&mut context).is_ready());
+    /// }
+    /// assert!(interval.poll_tick(&mut context).is_pending()); // until 40
+    /// # Ok::<(), hashed_wheel::ConfigError>(())
+    /// ```
+    #[must_use = "it takes the interval and returns it"]
+    pub fn missed_ticks(mut self, missed: MissedTicks) -> Self {
+        self.missed = missed;
+        self
+    }
+
+    /// Starts anew: the next tick comes one period from now, and the phase counts from there.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::task::{Context, Waker};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let mut keep_alive = timer.interval(Duration::from_secs(10));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert!(keep_alive.poll_tick(&mut context).is_pending());
+    /// clock.advance(Duration::from_secs(8));
+    /// keep_alive.reset(); // there was traffic
+    /// clock.advance(Duration::from_secs(8));
+    /// assert!(keep_alive.poll_tick(&mut context).is_pending());
+    /// clock.advance(Duration::from_secs(2));
+    /// assert!(keep_alive.poll_tick(&mut context).is_ready());
+    /// # Ok::<(), hashed_wheel::ConfigError>(())
+    /// ```
+    pub fn reset(&mut self) {
+        self.sleep.reset(self.period());
     }
 
     /// Waits for the next tick.
     ///
-    /// The first tick comes one period after the interval was made, the others at whole periods after it; missed ticks are
-    /// skipped. It is cancel-safe: dropping the future loses no tick.
+    /// The first comes one period after the interval was made (or at its `first`), and the others at whole periods after
+    /// it; those that were missed are skipped, unless [`missed_ticks`](Interval::missed_ticks) says otherwise. It is cancel-safe: a call that is dropped loses no tick.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -100,20 +181,53 @@ impl Interval {
     /// # Errors
     /// As for `tick`.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RejectReason>> {
-        let ticked = ready!(Pin::new(&mut self.sleep).poll(cx));
-        // After a stop it stays as it is, and returns the error every time.
+        let ticked = if self.has_missed_one() {
+            Ok(())
+        } else {
+            ready!(Pin::new(&mut self.sleep).poll(cx))
+        };
+        // One whose timer has stopped stays as it is, and says so every time.
         if !matches!(ticked, Err(RejectReason::Stopped)) {
             self.sleep.reset_to(self.next());
         }
         Poll::Ready(ticked)
     }
 
-    /// The next deadline at whole periods that has not been missed.
-    fn next(&self) -> u64 {
+    /// Returns `true` if a tick is to be given without a timer.
+    fn has_missed_one(&self) -> bool {
         let timer = self.sleep.shared();
-        let started = timer.started_at();
-        let passed = timer.time_of(timer.passed()).unwrap_or(started);
-        next_at_fixed_rate(self.sleep.deadline(), self.period, passed)
+        self.bursts()
+            && self.sleep.is_new()
+            && timer.state() == TimerState::Started
+            && self.due() <= timer.passed()
+    }
+
+    fn bursts(&self) -> bool {
+        self.missed == MissedTicks::Burst && self.period > 0
+    }
+
+    /// The boundary of the tick that it waits for. Only after the timer's start.
+    fn due(&self) -> Tick {
+        let timer = self.sleep.shared();
+        match self.sleep.time() {
+            FOREVER => Tick::NEVER,
+            time => timer.scale().due(time.saturating_sub(timer.started_at())),
+        }
+    }
+
+    /// The deadline of the tick after the one that has just been given.
+    fn next(&self) -> u64 {
+        let (timer, last) = (self.sleep.shared(), self.sleep.time());
+        let now = timer.now();
+        let passed = timer.passed_at(now);
+        match self.missed {
+            MissedTicks::Burst if self.bursts() => last.saturating_add(self.period),
+            MissedTicks::Delay if self.due() < passed => now.saturating_add(self.period),
+            _ => {
+                let passed = timer.time_of(passed).unwrap_or(timer.started_at());
+                next_at_fixed_rate(last, self.period, passed)
+            }
+        }
     }
 
     /// The time from one tick to the next.
@@ -154,6 +268,7 @@ impl fmt::Debug for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Interval")
             .field("period", &self.period())
+            .field("missed", &self.missed)
             .field("next", &self.sleep)
             .finish()
     }

@@ -5,7 +5,7 @@ mod sleep;
 #[expect(unsafe_code, reason = "a pinned field")]
 mod with_timeout;
 
-pub use interval::Interval;
+pub use interval::{Interval, MissedTicks};
 pub use sleep::Sleep;
 pub use with_timeout::WithTimeout;
 

@@ -18,9 +18,10 @@ use std::pin::Pin;
 use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Completes after a delay: made by [`sleep`](TimerHandle::sleep).
+/// Ready when its time has come: made by [`sleep`](TimerHandle::sleep) and
+/// [`sleep_until`](TimerHandle::sleep_until). It is `Unpin`.
 ///
 /// The delay counts from the call that made it. The first poll schedules a timeout, the drop cancels it. When the timer
 /// stops, it completes with an error: it never hangs.
@@ -115,11 +116,55 @@ impl Sleep {
     }
 
     /// Nanoseconds on the timer's clock.
-    pub(super) fn deadline(&self) -> u64 {
+    pub(super) fn time(&self) -> u64 {
         self.deadline
     }
 
-    /// A handle to its timer.
+    /// Returns `true` if it has not been armed, or moved since it was over.
+    pub(super) fn is_new(&self) -> bool {
+        matches!(self.stage, Stage::New)
+    }
+
+    /// When it ends; `None` if it never does.
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let at_noon = timer.now() + Duration::from_secs(3600);
+    /// assert_eq!(timer.sleep_until(at_noon).deadline(), Some(at_noon));
+    /// assert_eq!(timer.sleep(Duration::MAX).deadline(), None);
+    /// ```
+    pub fn deadline(&self) -> Option<Instant> {
+        self.timer.clock().instant_of(self.deadline)
+    }
+
+    /// Returns `true` if its time has come and the timer has fired it: then it is ready. It is `false` before the first poll,
+    /// which arms it, after a reset that moved it into the future, and if it has ended with an error.
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use std::pin::pin;
+    /// # use std::task::{Context, Waker};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+    /// let mut sleep = pin!(timer.sleep(Duration::from_secs(1)));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert!(sleep.as_mut().poll(&mut context).is_pending());
+    /// assert!(!sleep.is_elapsed());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(sleep.is_elapsed());
+    /// ```
+    pub fn is_elapsed(&self) -> bool {
+        match &self.stage {
+            Stage::New => false,
+            Stage::Armed(timeout, _) => matches!(timeout.phase(), Phase::Running | Phase::Expired),
+            Stage::Over(end) => *end == End::Fired,
+        }
+    }
+
+    /// A handle on its timer.
     ///
     /// ```
     /// # use hashed_wheel::HashedWheelTimer;
@@ -158,7 +203,23 @@ impl Sleep {
         self.reset_to(self.timer.now().saturating_add(nanos(delay)));
     }
 
-    /// Moves its deadline to a time of the timer's clock.
+    /// Moves its end to a moment, as [`reset`](Sleep::reset) does. Reads no clock. A moment that has passed counts as a
+    /// zero delay.
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let mut sleep = timer.sleep(Duration::from_secs(30));
+    /// let later = timer.now() + Duration::from_secs(60);
+    /// sleep.reset_at(later);
+    /// assert_eq!(sleep.deadline(), Some(later));
+    /// ```
+    pub fn reset_at(&mut self, deadline: Instant) {
+        self.reset_to(self.timer.clock().time_of(deadline));
+    }
+
+    /// Moves its end to a moment of the timer's clock.
     pub(crate) fn reset_to(&mut self, deadline: u64) {
         self.deadline = deadline;
         if let Stage::Armed(timeout, _) = &self.stage {

@@ -4,7 +4,7 @@ use super::*;
 #[cfg(target_pointer_width = "64")]
 fn futures_are_small() {
     assert_eq!(size_of::<Sleep>(), 48);
-    assert_eq!(size_of::<Interval>(), 56);
+    assert_eq!(size_of::<Interval>(), 64);
     assert_eq!(size_of::<WithTimeout<()>>(), 48);
     assert_eq!(size_of::<WithTimeout<[u64; 8]>>(), 48 + 64);
 }
