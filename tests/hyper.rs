@@ -30,7 +30,7 @@ fn sleeps_end_at_their_boundaries(kind: Kind) {
     let (woken, waker) = Wakes::new();
     let mut sleeps = [
         Timer::sleep(&*timer, ms(20)),
-        timer.sleep_until(timer.now() + ms(20)),
+        Timer::sleep_until(&*timer, timer.now() + ms(20)),
     ];
     for sleep in &mut sleeps {
         assert!(poll_with(sleep.as_mut(), &waker).is_pending());
@@ -50,7 +50,7 @@ fn a_sleep_is_reset_in_place(kind: Kind) {
     let timer = kind.on(&clock);
     timer.start().unwrap();
     let (woken, waker) = Wakes::new();
-    let mut sleep = timer.sleep_until(timer.now() + ms(50));
+    let mut sleep = Timer::sleep_until(&*timer, timer.now() + ms(50));
     let before: *const dyn Sleep = &raw const *sleep;
     // Before it is armed, then later, then earlier.
     timer.reset(&mut sleep, timer.now() + ms(60));
@@ -119,7 +119,7 @@ fn a_deadline_in_the_past_is_over_at_the_next_boundary(kind: Kind) {
         let Some(deadline) = timer.now().checked_sub(before) else {
             continue;
         };
-        let mut sleep = timer.sleep_until(deadline);
+        let mut sleep = Timer::sleep_until(&*timer, deadline);
         assert!(poll_once(sleep.as_mut()).is_pending());
         clock.advance(ms(10));
         assert!(poll_once(sleep.as_mut()).is_ready());
@@ -162,7 +162,7 @@ fn real_sleeps_are_never_early(kind: Kind) {
         block_on(Timer::sleep(&handle, delay));
         assert!(start.elapsed() >= delay);
         let deadline = handle.now() + delay;
-        let mut sleep = handle.sleep_until(deadline + FAR);
+        let mut sleep = Timer::sleep_until(&*handle, deadline + FAR);
         assert!(poll_once(sleep.as_mut()).is_pending());
         handle.reset(&mut sleep, deadline);
         block_on(sleep);

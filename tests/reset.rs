@@ -21,7 +21,7 @@ on_both_timers![
     ten_thousand_earlier_resets_fire_once,
     alternating_resets_fire_once_at_the_last_deadline,
     random_resets_fire_at_the_rounded_deadline,
-    a_reset_changes_no_counter,
+    a_reset_changes_no_counter_but_its_own,
     stop_returns_a_reset_timeout_with_its_new_time,
     a_reset_of_an_undue_timeout_survives_a_full_queue,
     racing_resets_are_never_early_and_fire_once,
@@ -220,20 +220,23 @@ fn random_resets_fire_at_the_rounded_deadline(kind: Kind) {
     }
 }
 
-fn a_reset_changes_no_counter(kind: Kind) {
+fn a_reset_changes_no_counter_but_its_own(kind: Kind) {
     let clock = ManualClock::new();
     let timer = kind.builder().max_pending(1).clock(&clock).build();
     let timeout = timer.new_timeout(|_| {}, ms(50)).unwrap();
-    for delay in [10, 100, 20] {
+    // Earlier, later, within the same tick, earlier.
+    for (resets, delay) in (1..).zip([10, 100, 95, 20]) {
         assert!(timeout.reset(ms(delay)));
         let s = timer.stats();
         assert_eq!(
-            (s.scheduled, s.cancelled, s.expired, s.pending),
-            (1, 0, 0, 1)
+            (s.scheduled, s.cancelled, s.expired, s.pending, s.resets),
+            (1, 0, 0, 1, resets)
         );
     }
     clock.advance(ms(20));
     assert_eq!((timer.stats().expired, timer.pending_timeouts()), (1, 0));
+    assert!(!timeout.reset(ms(10)));
+    assert_eq!(timer.stats().resets, 4, "one that returned false");
     clock.advance(ms(200));
     assert_counts_add_up(&timer);
 }

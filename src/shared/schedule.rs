@@ -21,6 +21,13 @@ pub(crate) enum When {
     At(u64),
 }
 
+impl When {
+    #[inline]
+    fn is_moment(self) -> bool {
+        matches!(self, When::At(_))
+    }
+}
+
 impl Shared {
     /// Schedules a task: arms a slot, queues its entry, and checks whether the timer has stopped.
     ///
@@ -73,7 +80,7 @@ impl Shared {
         if entry.seq() == 0 {
             self.registry.pool.note_epoch(number, entry.epoch());
         }
-        self.push(entry, local, when);
+        self.push(entry, local, when.is_moment());
         // If this check misses a stop, the scan of that stop begins after the push and finds the slot armed: see
         // `shutdown::finalize`.
         if self.lifecycle.is_shutdown() {
@@ -130,7 +137,7 @@ impl Shared {
             FOREVER => FOREVER,
             at => at.saturating_sub(self.lifecycle.started_at()),
         };
-        if let When::At(_) = when {
+        if when.is_moment() {
             // A moment that has passed counts from the last boundary processed: what the timer can be late for.
             let processed = self.scale.time_of(self.processed());
             deadline = deadline.max(processed.unwrap_or(0));
@@ -143,24 +150,25 @@ impl Shared {
 
     /// Queues an entry, and wakes the timer thread if it would be late for it.
     pub(crate) fn enqueue(&self, entry: Entry) {
-        self.enqueue_for(entry, When::After(Duration::ZERO));
+        self.with_local(|local| self.push(entry, local, false));
     }
 
     /// As [`Shared::enqueue`], for a timeout that was scheduled for `when`.
     pub(crate) fn enqueue_for(&self, entry: Entry, when: When) {
-        self.with_local(|local| self.push(entry, local, when));
+        self.with_local(|local| self.push(entry, local, when.is_moment()));
     }
 
-    #[inline]
-    fn push(&self, entry: Entry, local: &Local, when: When) {
+    fn push(&self, entry: Entry, local: &Local, without_clock: bool) {
         let (number, shard) = self.shard_of(local);
-        let passed = || match when {
-            // Without a look at the clock: the boundaries that the timer has processed have passed. That is no later
-            // than the truth, so at worst the worker catches up with more boundaries than it would have to.
-            When::At(_) if !self.is_on_manual_clock() => self.processed(),
-            _ => self.passed(),
-        };
-        self.queue.push(number, shard, entry, self, passed);
+        self.queue.push(number, shard, entry, self, || {
+            if without_clock && !self.is_on_manual_clock() {
+                // The boundaries that the timer has processed have passed. That is no later than the truth, so at worst
+                // the worker catches up with more boundaries than it would have to.
+                self.processed()
+            } else {
+                self.passed()
+            }
+        });
     }
 
     /// Takes a timeout back whose timer stopped during scheduling, unless the scan of `stop` has claimed it: the slot's

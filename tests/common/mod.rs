@@ -172,6 +172,16 @@ impl Deref for Timer {
     }
 }
 
+impl Timer {
+    /// Ends it without waiting.
+    pub(crate) fn shutdown_background(self) {
+        match self.owner {
+            Owner::Hashed(t) => t.shutdown_background(),
+            Owner::Hierarchical(t) => t.shutdown_background(),
+        }
+    }
+}
+
 /// A list that tasks write to.
 #[derive(Debug)]
 pub(crate) struct Record<T>(Arc<Mutex<Vec<T>>>);

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hashed_wheel::{
     ManualClock, Period, RejectReason, Rejected, Stats, StopError, Timeout, TimerHandle, TimerState,
@@ -157,6 +157,13 @@ impl Shared {
         u64::try_from(self.clock.now().as_nanos()).expect("the clock saturates")
     }
 
+    /// The moment so far ahead, for every other action: it means the same as the delay.
+    fn moment_in(&self, delay: u64) -> Option<Instant> {
+        let by_moment = self.handles.lock().unwrap().len() % 2 == 1;
+        let moment = self.timer.now().checked_add(duration(delay));
+        moment.filter(|_| by_moment)
+    }
+
     fn note(&self, event: Event) {
         self.events.lock().unwrap().push(event);
     }
@@ -175,7 +182,10 @@ impl Shared {
             Action::Once { delay, script } => {
                 let (captured, script) = (self.captured(), script.clone());
                 let task = move |t: &Timeout| captured.run(&script, 1, t);
-                self.keep(self.timer.new_timeout(task, duration(*delay)))
+                self.keep(match self.moment_in(*delay) {
+                    Some(moment) => self.timer.new_timeout_at(task, moment),
+                    None => self.timer.new_timeout(task, duration(*delay)),
+                })
             }
             Action::Periodic {
                 first,
@@ -197,7 +207,10 @@ impl Shared {
             }
             Action::Cancel(which) => self.with_handle(*which, this, Timeout::cancel),
             Action::Reset(which, delay) => {
-                self.with_handle(*which, this, |t| t.reset(duration(*delay)))
+                self.with_handle(*which, this, |t| match self.moment_in(*delay) {
+                    Some(moment) => t.reset_at(moment),
+                    None => t.reset(duration(*delay)),
+                })
             }
             Action::Take(which) => self.with_handle(*which, this, |t| self.call_by_hand(t)),
             Action::Forget(which) => {
@@ -454,6 +467,7 @@ impl World {
                 stats.lateness.count(),
                 counts.expired + counts.periodic_runs,
             ),
+            ("resets", stats.resets, counts.resets),
         ] {
             ensure!(seen == right, "{name} is {seen} instead of {right}");
         }

@@ -98,3 +98,54 @@ fn what_is_empty_or_all_in_time_reads_zero() {
         "Lateness { count: 1, p50: 5µs, p90: 5µs, p99: 5µs, max: 5µs }"
     );
 }
+
+#[test]
+fn a_difference_has_what_came_since() {
+    let mut all = Lateness::default();
+    for nanos in [1, 1_000_000, 50_000_000, 1 << 50] {
+        all.record(Duration::from_nanos(nanos));
+    }
+    let earlier = all.clone();
+    assert_eq!(all.since(&earlier), Lateness::default());
+    assert_eq!(all.since(&Lateness::default()), all);
+    for nanos in [2_000_000, 3_000_000, 7] {
+        all.record(Duration::from_nanos(nanos));
+    }
+    let since = all.since(&earlier);
+    assert_eq!(since.count(), 3);
+    let max = since.max().as_nanos();
+    assert!((3_000_000..3_000_000 * 9 / 8).contains(&max), "{max}");
+    assert_eq!(since.quantile(1.0), since.max());
+    // A new record of the timer's life is exact.
+    all.record(Duration::from_nanos((1 << 50) + 1));
+    assert_eq!(
+        all.since(&earlier).max(),
+        Duration::from_nanos((1 << 50) + 1)
+    );
+    // As late as the latest of its life: the last bucket tells nothing apart.
+    let before = all.clone();
+    all.record(Duration::from_nanos(1 << 45));
+    assert_eq!(all.since(&before).max(), all.max());
+}
+
+#[test]
+fn a_difference_of_strangers_is_empty() {
+    let (mut few, mut many) = (Lateness::default(), Lateness::default());
+    few.record(Duration::from_millis(1));
+    for _ in 0..3 {
+        many.record(Duration::from_millis(1));
+        many.record(Duration::from_millis(9));
+    }
+    assert_eq!(few.since(&many), Lateness::default());
+}
+
+#[test]
+fn any_duration_is_recorded() {
+    let mut lateness = Lateness::default();
+    for duration in [Duration::ZERO, Duration::MAX] {
+        lateness.record(duration);
+    }
+    assert_eq!(lateness.count(), 2);
+    assert_eq!(lateness.max(), Duration::from_nanos(u64::MAX));
+    assert_eq!(lateness.p50(), Duration::from_nanos(1023));
+}
