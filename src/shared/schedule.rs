@@ -21,13 +21,6 @@ pub(crate) enum When {
     At(u64),
 }
 
-impl When {
-    #[inline]
-    fn is_moment(self) -> bool {
-        matches!(self, When::At(_))
-    }
-}
-
 impl Shared {
     /// Schedules a task: arms a slot, queues its entry, and checks whether the timer has stopped.
     ///
@@ -80,7 +73,7 @@ impl Shared {
         if entry.seq() == 0 {
             self.registry.pool.note_epoch(number, entry.epoch());
         }
-        self.push(entry, local, when.is_moment());
+        self.push_for(entry, local, when);
         // If this check misses a stop, the scan of that stop begins after the push and finds the slot armed: see
         // `shutdown::finalize`.
         if self.lifecycle.is_shutdown() {
@@ -137,7 +130,7 @@ impl Shared {
             FOREVER => FOREVER,
             at => at.saturating_sub(self.lifecycle.started_at()),
         };
-        if when.is_moment() {
+        if matches!(when, When::At(_)) {
             // A moment that has passed counts from the last boundary processed: what the timer can be late for.
             let processed = self.scale.time_of(self.processed());
             deadline = deadline.max(processed.unwrap_or(0));
@@ -150,23 +143,32 @@ impl Shared {
 
     /// Queues an entry, and wakes the timer thread if it would be late for it.
     pub(crate) fn enqueue(&self, entry: Entry) {
-        self.with_local(|local| self.push(entry, local, false));
+        self.with_local(|local| self.push::<true>(entry, local));
     }
 
     /// As [`Shared::enqueue`], for a timeout that was scheduled for `when`.
     pub(crate) fn enqueue_for(&self, entry: Entry, when: When) {
-        self.with_local(|local| self.push(entry, local, when.is_moment()));
+        self.with_local(|local| self.push_for(entry, local, when));
     }
 
-    fn push(&self, entry: Entry, local: &Local, without_clock: bool) {
+    #[inline]
+    fn push_for(&self, entry: Entry, local: &Local, when: When) {
+        match when {
+            When::After(_) => self.push::<true>(entry, local),
+            When::At(_) => self.push::<false>(entry, local),
+        }
+    }
+
+    /// A type parameter, as it costs nothing: with or without a look at the clock.
+    fn push<const CLOCK: bool>(&self, entry: Entry, local: &Local) {
         let (number, shard) = self.shard_of(local);
         self.queue.push(number, shard, entry, self, || {
-            if without_clock && !self.is_on_manual_clock() {
+            if CLOCK || self.is_on_manual_clock() {
+                self.passed()
+            } else {
                 // The boundaries that the timer has processed have passed. That is no later than the truth, so at worst
                 // the worker catches up with more boundaries than it would have to.
                 self.processed()
-            } else {
-                self.passed()
             }
         });
     }

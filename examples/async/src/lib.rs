@@ -1,5 +1,6 @@
 //! What the tests and examples of this package share: executors to run futures on, and a hyper
 //! server whose timeouts are on a wheel.
 
+pub mod deadline;
 pub mod executor;
 pub mod server;
