@@ -74,6 +74,15 @@ fn main() {
                 timeouts.push_back(schedule(&timer));
             }
         }),
+        "new_timeout_at" => {
+            let moment = timer.now() + DELAY;
+            measure(|| {
+                for _ in 0..TIMEOUTS {
+                    let timeout = timer.new_timeout_at(|_| {}, moment);
+                    timeouts.push_back(timeout.expect("the timer runs"));
+                }
+            });
+        }
         "cancel" => {
             timeouts.extend((0..TIMEOUTS).map(|_| schedule(&timer)));
             measure(|| {
@@ -91,12 +100,34 @@ fn main() {
                 }
             });
         }
+        // The clock stands still, so it stays in its tick.
         "reset" => {
             timeouts.extend((0..1000).map(|_| schedule(&timer)));
             measure(|| {
                 for _ in 0..TIMEOUTS / 1000 {
                     for timeout in &timeouts {
                         timeout.reset(DELAY);
+                    }
+                }
+            });
+        }
+        "reset_at" => {
+            timeouts.extend((0..1000).map(|_| schedule(&timer)));
+            let moment = timer.now() + DELAY;
+            measure(|| {
+                for _ in 0..TIMEOUTS / 1000 {
+                    for timeout in &timeouts {
+                        timeout.reset_at(moment);
+                    }
+                }
+            });
+        }
+        "reset_later" => {
+            timeouts.extend((0..1000).map(|_| schedule(&timer)));
+            measure(|| {
+                for round in 1..=TIMEOUTS / 1000 {
+                    for timeout in &timeouts {
+                        timeout.reset(DELAY * round);
                     }
                 }
             });

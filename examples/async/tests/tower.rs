@@ -88,12 +88,14 @@ fn an_answer_in_time_and_an_error_of_the_service_are_handed_through() {
     });
 }
 
-/// A service that fails so many times, and notes when it is called.
+type AtOnce = Ready<Result<&'static str, BoxError>>;
+
+/// A service that fails so many times, and the times at which it is called, in milliseconds.
 fn failing(
     timer: &TimerHandle,
     times: usize,
 ) -> (
-    impl Service<Request, Response = &'static str, Error = BoxError, Future = Ready<Result<&'static str, BoxError>>> + Clone,
+    impl Service<Request, Response = &'static str, Error = BoxError, Future = AtOnce> + Clone + use<>,
     Arc<Mutex<Vec<u128>>>,
 ) {
     let calls = Arc::new(Mutex::new(Vec::new()));
