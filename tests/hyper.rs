@@ -162,7 +162,7 @@ fn real_sleeps_are_never_early(kind: Kind) {
         block_on(Timer::sleep(&handle, delay));
         assert!(start.elapsed() >= delay);
         let deadline = handle.now() + delay;
-        let mut sleep = Timer::sleep_until(&*handle, deadline + FAR);
+        let mut sleep = Timer::sleep_until(&handle, deadline + FAR);
         assert!(poll_once(sleep.as_mut()).is_pending());
         handle.reset(&mut sleep, deadline);
         block_on(sleep);

@@ -130,15 +130,22 @@ impl Shared {
             FOREVER => FOREVER,
             at => at.saturating_sub(self.lifecycle.started_at()),
         };
-        if matches!(when, When::At(_)) {
-            // A moment that has passed counts from the last boundary processed: what the timer can be late for.
-            let processed = self.scale.time_of(self.processed());
-            deadline = deadline.max(processed.unwrap_or(0));
+        let mut due = self.scale.due(deadline);
+        if matches!(when, When::At(_)) && due <= self.processed() {
+            (due, deadline) = self.passed_deadline(deadline);
         }
-        let due = self.scale.due(deadline);
         // A manual clock stands on the boundary whose tasks are running.
         let coming = self.clock.manual().map_or(0, |_| self.processed.get() + 1);
         (due.max(Tick(coming)), deadline)
+    }
+
+    /// What a moment before the last boundary processed is taken for: that boundary. The timer is not late before it was
+    /// told.
+    #[cold]
+    fn passed_deadline(&self, deadline: u64) -> (Tick, u64) {
+        let processed = self.scale.time_of(self.processed()).unwrap_or(0);
+        let deadline = deadline.max(processed);
+        (self.scale.due(deadline), deadline)
     }
 
     /// Queues an entry, and wakes the timer thread if it would be late for it.
