@@ -45,6 +45,8 @@ pub enum ConfigError {
         /// The value given.
         name: String,
     },
+    /// A manual clock for a timer that the caller's own loop drives.
+    DrivenClock,
 }
 
 impl ConfigError {
@@ -74,6 +76,12 @@ impl fmt::Display for ConfigError {
             Self::ThreadName { name } => {
                 let range = "any text without a NUL character";
                 return write!(f, "thread_name is {name:?}; it may be {range}");
+            }
+            Self::DrivenClock => {
+                return f.write_str(
+                    "clock is a manual clock, which drives its timers itself; with build_driven it must not \
+                     be set, so that the timer is on the system clock",
+                );
             }
             Self::Slots { slots } => ("ticks_per_wheel", *slots, 1, Self::MAX_BUCKETS),
             Self::WheelSize { wheel_size } => ("wheel_size", *wheel_size, 2, Self::MAX_BUCKETS),

@@ -46,6 +46,7 @@
 //! | back-pressure | [`max_pending_timeouts`](HashedWheelTimerBuilder::max_pending_timeouts); [`Rejected`] gives the task back |
 //! | slow tasks | an [`executor`](HashedWheelTimerBuilder::executor) |
 //! | tests without waiting | [`ManualClock`] |
+//! | no thread: an event loop of your own | [`TimerDriver`] |
 //! | the end | [`stop`](TimerHandle::stop) returns what has not fired; [`take_task`](Timeout::take_task) gives its task out |
 //! | watching it | [`Stats`] and [`Lateness`] |
 //!
@@ -125,6 +126,7 @@ mod wheel;
 #[forbid(unsafe_code)]
 mod worker;
 
+pub use api::TimerDriver;
 pub use api::{HashedWheelTimer, HierarchicalWheelTimer};
 pub use api::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
 pub use api::{Interval, MissedTicks, Sleep, WithTimeout};

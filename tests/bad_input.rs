@@ -474,7 +474,7 @@ mod hyper {
                     for deadline in [ahead, behind].into_iter().flatten() {
                         timer.reset(&mut sleep, deadline);
                         assert!(poll_once(sleep.as_mut()).is_pending());
-                        let mut until = timer.sleep_until(deadline);
+                        let mut until = hyper::rt::Timer::sleep_until(&*timer, deadline);
                         assert!(poll_once(until.as_mut()).is_pending());
                     }
                     clock.advance(ms(10));
@@ -482,7 +482,7 @@ mod hyper {
                 clock.advance(Duration::MAX);
                 assert_counts_add_up(&timer);
                 timer.stop().unwrap();
-                let mut late = timer.sleep_until(timer.now());
+                let mut late = hyper::rt::Timer::sleep_until(&*timer, timer.now());
                 assert!(poll_once(late.as_mut()).is_ready());
             }
         }

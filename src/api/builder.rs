@@ -1,5 +1,6 @@
 //! Settings and their checks.
 
+use super::driver::TimerDriver;
 use super::timer::{HashedWheelTimer, HierarchicalWheelTimer};
 use crate::error::ConfigError;
 use crate::shared::{Driver, Factory, Job, Settings, Shared};
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 /// The shortest tick; a shorter one is raised to this.
 const MIN_TICK: Duration = Duration::from_millis(1);
+/// The same with `fine_ticks`.
+const MIN_FINE_TICK: Duration = Duration::from_micros(50);
 
 /// The settings of a [`HashedWheelTimer`].
 ///
@@ -76,7 +79,7 @@ impl Default for HierarchicalWheelTimerBuilder {
 
 impl HashedWheelTimerBuilder {
     /// The resolution of the timer, 100 ms by default: every timeout fires at a multiple of it. Below 1 ms it becomes 1 ms,
-    /// with a warning in the log.
+    /// with a warning in the log, unless [`fine_ticks`](Self::fine_ticks) allows it.
     ///
     /// ```
     /// use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -134,23 +137,59 @@ impl HashedWheelTimerBuilder {
     /// # Errors
     /// [`ConfigError`] if a setting is outside its range; the message names the setting and the range.
     pub fn build(self) -> Result<HashedWheelTimer, ConfigError> {
+        self.build_shared(false).map(HashedWheelTimer::from_shared)
+    }
+
+    /// Makes a timer without a thread, which the caller's own loop drives: see [`TimerDriver`].
+    ///
+    /// It is started, and its time zero is this call. Thread name and factory are ignored; an executor is used.
+    ///
+    /// ```
+    /// use hashed_wheel::{HashedWheelTimer, TimerState};
+    /// use std::{thread, time::{Duration, Instant}};
+    ///
+    /// let (timer, mut driver) = HashedWheelTimer::builder()
+    ///     .tick_duration(Duration::from_millis(1))
+    ///     .build_driven()?;
+    /// assert_eq!(timer.state(), TimerState::Started);
+    ///
+    /// timer.new_timeout(|_| println!("on this very thread"), Duration::from_millis(5))?;
+    /// while let Some(due) = driver.next_due() {
+    ///     thread::sleep(due.saturating_duration_since(Instant::now()));
+    ///     driver.turn();
+    /// }
+    /// assert_eq!(timer.stats().expired, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), and [`ConfigError::DrivenClock`] if a manual clock is set.
+    pub fn build_driven(self) -> Result<(HashedWheelTimer, TimerDriver), ConfigError> {
+        self.common.check_clock_of_driven()?;
+        let shared = self.build_shared(true)?;
+        let driver = TimerDriver::start(&shared);
+        Ok((HashedWheelTimer::from_shared(shared), driver))
+    }
+
+    pub(super) fn build_shared(self, is_driven: bool) -> Result<Arc<Shared>, ConfigError> {
         let slots = self.ticks_per_wheel;
         if !(1..=ConfigError::MAX_BUCKETS).contains(&slots) {
             return Err(ConfigError::Slots { slots });
         }
         let buckets = slots.next_power_of_two();
-        let scale = self.common.check(self.tick_duration, buckets)?;
-        Ok(HashedWheelTimer::from_shared(self.common.build(
+        let scale = self.common.check(self.tick_duration, buckets, is_driven)?;
+        Ok(self.common.build(
+            is_driven,
             "hashed-wheel-timer",
             scale,
             |executor, max_transfers| worker::hashed(buckets, executor, max_transfers),
-        )))
+        ))
     }
 }
 
 impl HierarchicalWheelTimerBuilder {
     /// The resolution of the timer and the tick of the lowest level, 1 ms by default: every timeout fires at a multiple of
-    /// it. Below 1 ms it becomes 1 ms, with a warning in the log.
+    /// it. Below 1 ms it becomes 1 ms, with a warning in the log, unless [`fine_ticks`](Self::fine_ticks) allows it.
     ///
     /// ```
     /// use hashed_wheel::{HierarchicalWheelTimer, ManualClock};
@@ -204,16 +243,49 @@ impl HierarchicalWheelTimerBuilder {
     /// # Errors
     /// [`ConfigError`] if a setting is outside its range; the message names the setting and the range.
     pub fn build(self) -> Result<HierarchicalWheelTimer, ConfigError> {
+        self.build_shared(false)
+            .map(HierarchicalWheelTimer::from_shared)
+    }
+
+    /// Makes a timer without a thread, which the caller's own loop drives: see [`TimerDriver`].
+    ///
+    /// It is started, and its time zero is this call. Thread name and factory are ignored; an executor is used.
+    ///
+    /// ```
+    /// use hashed_wheel::{ConfigError, HierarchicalWheelTimer, ManualClock};
+    ///
+    /// let (timer, mut driver) = HierarchicalWheelTimer::builder().build_driven()?;
+    /// assert_eq!(driver.next_due(), None); // nothing is pending
+    /// assert_eq!(driver.turn(), 0);
+    ///
+    /// let clocked = HierarchicalWheelTimer::builder().clock(&ManualClock::new());
+    /// assert_eq!(clocked.build_driven().unwrap_err(), ConfigError::DrivenClock);
+    /// # Ok::<(), ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), and [`ConfigError::DrivenClock`] if a manual clock is set.
+    pub fn build_driven(self) -> Result<(HierarchicalWheelTimer, TimerDriver), ConfigError> {
+        self.common.check_clock_of_driven()?;
+        let shared = self.build_shared(true)?;
+        let driver = TimerDriver::start(&shared);
+        Ok((HierarchicalWheelTimer::from_shared(shared), driver))
+    }
+
+    pub(super) fn build_shared(self, is_driven: bool) -> Result<Arc<Shared>, ConfigError> {
         let wheel_size = self.wheel_size;
         if !(2..=ConfigError::MAX_BUCKETS).contains(&wheel_size) {
             return Err(ConfigError::WheelSize { wheel_size });
         }
-        let scale = self.common.check(self.tick_duration, wheel_size)?;
-        Ok(HierarchicalWheelTimer::from_shared(self.common.build(
+        let scale = self
+            .common
+            .check(self.tick_duration, wheel_size, is_driven)?;
+        Ok(self.common.build(
+            is_driven,
             "hierarchical-wheel-timer",
             scale,
             |executor, max_transfers| worker::hierarchical(wheel_size, executor, max_transfers),
-        )))
+        ))
     }
 }
 
@@ -224,8 +296,8 @@ impl HashedWheelTimerBuilder {
         self,
         driver: impl FnOnce(Option<Executor>, usize) -> Box<dyn Driver>,
     ) -> Result<Arc<Shared>, ConfigError> {
-        let scale = self.common.check(self.tick_duration, 1)?;
-        Ok(self.common.build("unstable-timer", scale, driver))
+        let scale = self.common.check(self.tick_duration, 1, false)?;
+        Ok(self.common.build(false, "unstable-timer", scale, driver))
     }
 }
 
@@ -237,6 +309,7 @@ struct Common {
     factory: Option<Factory>,
     executor: Option<Executor>,
     clock: Option<ManualClock>,
+    fine_ticks: bool,
 }
 
 impl Default for Common {
@@ -248,6 +321,7 @@ impl Default for Common {
             factory: None,
             executor: None,
             clock: None,
+            fine_ticks: false,
         }
     }
 }
@@ -376,6 +450,35 @@ macro_rules! common_settings {
                 self.common.clock = Some(clock.clone());
                 self
             }
+
+            /// Allows ticks below 1 ms, down to 50 µs; a shorter one becomes 50 µs, with a warning in the log. Off by
+            /// default.
+            ///
+            /// The timer thread then asks the system to wake it as punctually as it can, where the system can be asked
+            /// (on Linux, a timer slack of 1 ns instead of 50 µs). It does not spin: it sleeps while nothing is due, whatever
+            /// the tick. With a tick below 1 ms, what is due more than 2^45 ticks after the start never fires: 55 years at
+            /// 50 µs.
+            ///
+            #[doc = concat!("```\nuse hashed_wheel::{", stringify!($builder), ", ManualClock};")]
+            /// use std::time::Duration;
+            ///
+            /// let clock = ManualClock::new();
+            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
+            ///     .tick_duration(Duration::from_micros(100))
+            ///     .fine_ticks(true)
+            ///     .clock(&clock)
+            ///     .build()?;
+            /// let timeout = timer.new_timeout(|_| {}, Duration::from_micros(250))?;
+            /// clock.advance(Duration::from_micros(200));
+            /// assert!(!timeout.is_expired());
+            /// clock.advance(Duration::from_micros(100)); // the third tick
+            /// assert!(timeout.is_expired());
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            pub fn fine_ticks(mut self, fine_ticks: bool) -> Self {
+                self.common.fine_ticks = fine_ticks;
+                self
+            }
         }
 
         impl fmt::Debug for $builder {
@@ -393,8 +496,16 @@ macro_rules! common_settings {
 common_settings!(HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder);
 
 impl Common {
+    /// A manual clock drives its timers itself.
+    fn check_clock_of_driven(&self) -> Result<(), ConfigError> {
+        match self.clock {
+            Some(_) => Err(ConfigError::DrivenClock),
+            None => Ok(()),
+        }
+    }
+
     /// Checks the common settings, and the tick against the number of buckets.
-    fn check(&self, tick: Duration, buckets: usize) -> Result<Scale, ConfigError> {
+    fn check(&self, tick: Duration, buckets: usize, is_driven: bool) -> Result<Scale, ConfigError> {
         if tick.is_zero() {
             return Err(ConfigError::ZeroTick);
         }
@@ -412,19 +523,25 @@ impl Common {
         }
         // Only the system's own threads are given the name; they would panic.
         if let (Some(name), None) = (&self.thread_name, &self.factory) {
-            if name.contains('\0') {
+            if name.contains('\0') && !is_driven {
                 let name = name.clone();
                 return Err(ConfigError::ThreadName { name });
             }
         }
-        if tick < MIN_TICK {
-            log::warn!("a tick of {tick:?} is too short; {MIN_TICK:?} is used");
+        let shortest = if self.fine_ticks {
+            MIN_FINE_TICK
+        } else {
+            MIN_TICK
+        };
+        if tick < shortest {
+            log::warn!("a tick of {tick:?} is too short; {shortest:?} is used");
         }
-        Ok(Scale::new(nanos(tick.max(MIN_TICK))))
+        Ok(Scale::new(nanos(tick.max(shortest))))
     }
 
     fn build(
         self,
+        is_driven: bool,
         name: &'static str,
         scale: Scale,
         driver: impl FnOnce(Option<Executor>, usize) -> Box<dyn Driver>,
@@ -437,6 +554,8 @@ impl Common {
             factory: self.factory,
             thread_name: self.thread_name,
             has_executor: self.executor.is_some(),
+            is_driven,
+            fine_ticks: self.fine_ticks,
         };
         Shared::new(settings, driver(self.executor, self.max_transfers))
     }

@@ -19,6 +19,7 @@
 //! | [`queue`] | the ring and the lane |
 //! | [`sleep`] | the word that the worker sleeps under |
 //! | [`memory`] | who gives a timer's memory back |
+//! | [`driver`] | the caller's own loop: the hook against `next_due` and `stop` |
 //! | [`fire`], [`start`], [`stop`], [`executor`], [`future`] | the whole timer, by its public methods |
 //!
 //! The whole timer is the production code: worker, engine, wheel, slab, thread-local caches. What
@@ -29,6 +30,7 @@
 //! model's threads are thrown away half-way.
 
 mod cache;
+mod driver;
 mod executor;
 mod fire;
 mod future;

@@ -162,6 +162,15 @@ impl CounterTable {
         self.sum(|thread| &thread.resets)
     }
 
+    /// Returns `true` only if all that was scheduled has been cancelled or has expired. What is counted meanwhile may or may
+    /// not be seen.
+    pub(crate) fn all_have_ended(&self) -> bool {
+        // The ends first: what is scheduled meanwhile makes the difference larger.
+        let cancelled = self.sum(|thread| &thread.cancelled);
+        let ended = cancelled.wrapping_add(self.sum(|thread| &thread.expired));
+        self.sum(|thread| &thread.scheduled) == ended
+    }
+
     /// Adds up the counters of all threads. What is counted as ended is also counted as scheduled.
     pub(crate) fn totals(&self) -> Totals {
         let ends = || {

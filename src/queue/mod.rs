@@ -33,7 +33,7 @@ mod position;
 mod reader;
 mod shard;
 
-pub(crate) use parker::WakeReason;
+pub(crate) use parker::{Hook, WakeReason};
 pub(crate) use reader::{EntrySink, InsertOutcome, Reader, Take};
 pub(crate) use shard::{Liveness, Shard};
 
@@ -142,6 +142,27 @@ impl PendingQueue {
     /// Wakes the timer thread whatever its plan.
     pub(crate) fn wake_worker(&self) {
         self.parker.unpark();
+    }
+
+    /// Says that a loop of the caller's is to be woken, by a hook that is set later.
+    pub(crate) fn register_loop(&self) {
+        self.parker.register_loop();
+    }
+
+    /// Sets what wakes the caller's loop, or removes it.
+    pub(crate) fn set_hook(&self, hook: Option<Hook>) {
+        self.parker.set_hook(hook);
+    }
+
+    /// Announces that the caller's loop sleeps until `plan`. What is pushed from now on calls the hook if it is due before that.
+    pub(crate) fn announce_plan(&self, plan: Tick) {
+        // Crowds do not wake it: it is told of what is due, and of nothing else.
+        self.parker.announce(plan, false);
+    }
+
+    /// The loop is awake. Returns the boundary that had passed when the hook was called, if it was.
+    pub(crate) fn withdraw_plan(&self) -> Option<Tick> {
+        self.parker.withdraw()
     }
 
     /// Lets the timer thread sleep: see [`parker`].

@@ -4,6 +4,9 @@
 //! word and wakes the worker only if the plan would be too late. So a push costs a load, a worker
 //! with nothing to do sleeps without end, and `cancel` never wakes anybody.
 //!
+//! What sleeps is a thread, or a loop of the caller's that is woken by a *hook*: the plan is announced and taken back by two
+//! calls, with the caller's own sleep in between, and where a thread would be unparked the hook is called.
+//!
 //! # The word
 //!
 //! | value | meaning | written by |
@@ -43,11 +46,15 @@
 //!    anything about it before the next boundary, `room` is off and crowds do not drum on its door.
 //! 4. *Stop* stores the state and then unparks unconditionally. If W2 misses the state, W2
 //!    came first, so the token arrives after W1, and W3 returns.
+//! 5. *A hook* is called where the worker would be unparked. Its caller sleeps between W2 and W4; that a hook called
+//!    before that sleep begins is not forgotten (as an unpark's token is not) is the business of what it wakes: an eventfd, a
+//!    waker of mio, a thread's token.
 
+use crate::catch_panic::catch_panic;
 use crate::sync::thread::{self, Thread};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::time::Tick;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Where the worker sleeps.
@@ -55,7 +62,23 @@ use std::time::Duration;
 pub(crate) struct Parker {
     /// See the module's head.
     word: AtomicU64,
-    worker: OnceLock<Thread>,
+    sleeper: OnceLock<Sleeper>,
+}
+
+/// Called instead of unparking a thread.
+pub(crate) type Hook = Arc<dyn Fn() + Send + Sync>;
+
+/// What is woken.
+enum Sleeper {
+    Thread(Thread),
+    Loop(Mutex<HookState>),
+}
+
+#[derive(Default)]
+struct HookState {
+    hook: Option<Hook>,
+    /// It should have been called and there was none.
+    missed: bool,
 }
 
 const AWAKE: u64 = 0;
@@ -80,13 +103,36 @@ impl Parker {
     pub(crate) fn new() -> Parker {
         Parker {
             word: AtomicU64::new(AWAKE),
-            worker: OnceLock::new(),
+            sleeper: OnceLock::new(),
         }
     }
 
     /// Says who is to be woken: the calling thread.
     pub(crate) fn register_worker(&self) {
-        self.worker.get_or_init(thread::current);
+        self.sleeper
+            .get_or_init(|| Sleeper::Thread(thread::current()));
+    }
+
+    /// Says that a loop of the caller's is to be woken: by a hook.
+    pub(crate) fn register_loop(&self) {
+        self.sleeper.get_or_init(|| Sleeper::Loop(Mutex::default()));
+    }
+
+    /// Sets the hook, or removes it. Calls a new one at once if it has been missed since the plan was announced.
+    pub(crate) fn set_hook(&self, hook: Option<Hook>) {
+        let Some(Sleeper::Loop(state)) = self.sleeper.get() else {
+            return;
+        };
+        let (old, missed) = {
+            let mut state = state.lock();
+            let missed = state.missed && hook.is_some();
+            state.missed &= !missed;
+            (std::mem::replace(&mut state.hook, hook.clone()), missed)
+        };
+        catch_panic("the drop of a wake hook", move || drop(old));
+        if let Some(hook) = hook.filter(|_| missed) {
+            call(hook);
+        }
     }
 
     /// P2: to be called after a push of an entry that is due at `due`. `passed` tells the boundary that
@@ -115,9 +161,36 @@ impl Parker {
 
     /// Wakes the worker whatever its plan.
     pub(crate) fn unpark(&self) {
-        if let Some(worker) = self.worker.get() {
-            worker.unpark();
+        match self.sleeper.get() {
+            None => {}
+            Some(Sleeper::Thread(worker)) => worker.unpark(),
+            Some(Sleeper::Loop(state)) => {
+                let hook = {
+                    let mut state = state.lock();
+                    state.missed = state.hook.is_none();
+                    state.hook.clone()
+                };
+                if let Some(hook) = hook {
+                    call(hook);
+                }
+            }
         }
+    }
+
+    /// W1.
+    pub(crate) fn announce(&self, plan: Tick, room: bool) {
+        let room = if room { ROOM } else { 0 };
+        self.word
+            .store(plan.0 << TICK_SHIFT | room | PLAN, Ordering::SeqCst);
+    }
+
+    /// W4. Returns the boundary that had passed at the push that came too early for the plan, if one did.
+    pub(crate) fn withdraw(&self) -> Option<Tick> {
+        let word = self.word.swap(AWAKE, Ordering::SeqCst);
+        if let Some(Sleeper::Loop(state)) = self.sleeper.get() {
+            state.lock().missed = false;
+        }
+        (word & PLAN == 0).then_some(Tick(word >> TICK_SHIFT))
     }
 
     /// W1 to W4. `until` tells how long it is to the plan's tick, `None` for ever; `news` is W2.
@@ -128,17 +201,19 @@ impl Parker {
         until: impl FnOnce() -> Option<Duration>,
         news: impl FnOnce() -> bool,
     ) -> WakeReason {
-        let room = if room { ROOM } else { 0 };
-        self.word
-            .store(plan.0 << TICK_SHIFT | room | PLAN, Ordering::SeqCst);
+        self.announce(plan, room);
         let sleeps = !news() && park(until());
-        let word = self.word.swap(AWAKE, Ordering::SeqCst);
-        match word & PLAN {
+        match self.withdraw() {
             _ if !sleeps => WakeReason::Awake,
-            PLAN => WakeReason::Planned,
-            _ => WakeReason::Push(Tick(word >> TICK_SHIFT)),
+            None => WakeReason::Planned,
+            Some(passed) => WakeReason::Push(passed),
         }
     }
+}
+
+/// Calls a hook, which is foreign code: no lock is held, and its panic is caught, or that of its drop.
+fn call(hook: Hook) {
+    catch_panic("the wake hook", move || hook());
 }
 
 /// Parks, unless there is no time for it.

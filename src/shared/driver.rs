@@ -1,5 +1,5 @@
 //! The interface between a timer's shared memory and its worker: [`Driver`], which the worker implements; and how a
-//! manual clock runs it.
+//! manual clock and the caller's own loop run it.
 
 use super::reentrancy::{self, Activity};
 use super::{Shared, shutdown};
@@ -17,6 +17,13 @@ pub(crate) trait Driver: Send {
 
     /// Processes a boundary that the manual clock has reached.
     fn process_manual_tick(&mut self, shared: &Arc<Shared>, boundary: Tick);
+
+    /// Processes every boundary that has passed. Returns how many tasks it has run or handed over.
+    fn turn(&mut self, shared: &Arc<Shared>) -> usize;
+
+    /// Announces that the caller's loop goes to sleep, and returns the time on the timer's clock until which it may: see
+    /// [`crate::queue`].
+    fn next_due(&mut self, shared: &Shared) -> Option<u64>;
 
     /// Counts all boundaries up to now as processed.
     fn catch_up(&mut self, shared: &Shared);
@@ -49,24 +56,69 @@ impl Driven for Shared {
 impl Shared {
     /// Runs the driver on this thread, which acts as the timer thread. Holds no lock, so that tasks may call the timer. If
     /// the timer is stopped meanwhile, this call ends it.
-    fn with_driver(self: &Arc<Self>, drive: impl FnOnce(&mut dyn Driver)) {
+    fn with_driver<R>(self: &Arc<Self>, drive: impl FnOnce(&mut dyn Driver) -> R) -> Option<R> {
         if !self.lifecycle.is_started() {
-            return;
+            return None;
         }
         let taken = self.driver.lock().take();
-        let Some(mut driver) = taken else { return };
+        let mut driver = taken?;
+        let mut result = None;
         let _driving = self.enter(Activity::Driving);
-        if catch_panic("the timer", || drive(&mut *driver)) {
+        if catch_panic("the timer", || result = Some(drive(&mut *driver))) {
             // User panics are caught at the call, so this is our bug. Stop the timer, so that nobody blocks for ever.
             self.lifecycle.request_stop(true);
         }
         *self.driver.lock() = Some(driver);
         // A concurrent `stop` either finds the driver back in its place or is seen here.
         if self.lifecycle.is_shutdown() {
-            let taken = self.driver.lock().take();
-            if let Some(driver) = taken {
-                shutdown::finalize(self, driver);
-            }
+            self.end_on_drivers_side();
+        }
+        result
+    }
+
+    /// `turn` of the caller's loop.
+    pub(crate) fn turn(self: &Arc<Self>) -> usize {
+        let fired = self.with_driver(|driver| driver.turn(self));
+        self.drop_driver_if_shutdown();
+        fired.unwrap_or(0)
+    }
+
+    /// `next_due` of the caller's loop: a time on the timer's clock.
+    pub(crate) fn next_due(self: &Arc<Self>) -> Option<u64> {
+        let due = self.with_driver(|driver| driver.next_due(self));
+        // A timer that was stopped meanwhile has nothing due.
+        if self.drop_driver_if_shutdown() {
+            return None;
+        }
+        due.flatten()
+    }
+
+    /// Called by the drop of the caller's driver: ends the timer as the owner's drop does.
+    pub(crate) fn drop_driver(self: &Arc<Self>) {
+        self.queue.set_hook(None);
+        self.end(true);
+        self.end_on_drivers_side();
+    }
+
+    fn drop_driver_if_shutdown(self: &Arc<Self>) -> bool {
+        let shutdown = self.lifecycle.is_shutdown();
+        if shutdown {
+            self.end_on_drivers_side();
+        }
+        shutdown
+    }
+
+    /// Ends a timer that has been stopped, unless another thread does, and drops the driver with its executor.
+    fn end_on_drivers_side(self: &Arc<Self>) {
+        // Both under one lock: `stop` moves it from one to the other.
+        let (ended, live) = {
+            let mut ended = self.ended.lock();
+            (ended.take(), self.driver.lock().take())
+        };
+        drop(ended);
+        if let Some(driver) = live {
+            let _driving = self.enter(Activity::Driving);
+            shutdown::finalize(self, Some(driver));
         }
     }
 }

@@ -63,6 +63,10 @@ pub(crate) struct Settings {
     pub(crate) factory: Option<Factory>,
     pub(crate) thread_name: Option<String>,
     pub(crate) has_executor: bool,
+    /// The caller's loop drives it: there is no thread.
+    pub(crate) is_driven: bool,
+    /// The thread asks for the finest timer slack.
+    pub(crate) fine_ticks: bool,
 }
 
 pub(crate) struct Shared {
@@ -75,6 +79,8 @@ pub(crate) struct Shared {
     max_pending: usize,
     /// The timer thread drops the executor last: see `shutdown::join`.
     has_executor: bool,
+    is_driven: bool,
+    fine_ticks: bool,
     lifecycle: Lifecycle,
     slots: Slots<Timeout>,
     registry: Arc<Registry>,
@@ -89,8 +95,11 @@ pub(crate) struct Shared {
 
     // Start and stop.
     spawner: Mutex<Option<startup::ThreadSpawner>>,
-    /// `Some` while no thread runs it: before the start, and between the boundaries of a manual clock.
+    /// `Some` while no thread runs it: before the start, between the boundaries of a manual clock, and between the calls of
+    /// the caller's loop.
     driver: Mutex<Option<Box<dyn Driver>>>,
+    /// The driver of a loop of the caller's, after the end: that loop drops it. Locked before `driver`.
+    ended: Mutex<Option<Box<dyn Driver>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The timeouts that `stop` will return, once the timer has ended.
     unprocessed: Mutex<Vec<Timeout>>,
@@ -116,6 +125,8 @@ impl Shared {
             clock: settings.clock,
             max_pending: settings.max_pending,
             has_executor: settings.has_executor,
+            is_driven: settings.is_driven,
+            fine_ticks: settings.fine_ticks,
             lifecycle: Lifecycle::new(),
             slots: Slots::new(),
             registry: Registry::new(),
@@ -131,6 +142,7 @@ impl Shared {
                     .unwrap_or_else(|| format!("{}-{id}", settings.name)),
             ))),
             driver: Mutex::new(Some(driver)),
+            ended: Mutex::new(None),
             thread: Mutex::new(None),
             unprocessed: Mutex::new(Vec::new()),
             orphaned: AtomicBool::new(false),
@@ -288,8 +300,9 @@ impl Shared {
             .passed(now.saturating_sub(self.lifecycle.started_at()))
     }
 
+    /// Returns `true` if a manual clock drives it. Tests also have a timer of the caller's loop on such a clock.
     pub(crate) fn is_on_manual_clock(&self) -> bool {
-        self.clock.manual().is_some()
+        !self.is_driven && self.clock.manual().is_some()
     }
 
     /// The time of a boundary on the timer's clock.
@@ -297,6 +310,11 @@ impl Shared {
         self.scale
             .time_of(boundary)?
             .checked_add(self.lifecycle.started_at())
+    }
+
+    /// Returns `true` only if no timeout is pending that was counted before this call; not always then.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.counters.all_have_ended()
     }
 
     /// Slots whose memory is held, in use or not.

@@ -54,6 +54,12 @@ impl Shared {
 
     /// Called by the drop of the owner, which `waits` for the running task if it can.
     pub(crate) fn drop_owner(self: &Arc<Self>, waits: bool) {
+        self.end(waits);
+        self.release_keeper();
+    }
+
+    /// Ends the timer and drops what is pending. `waits` for the running task if it can.
+    pub(super) fn end(self: &Arc<Self>, waits: bool) {
         if reentrancy::is_starting(self.id) {
             // Dropped by its own thread factory: the caller of the factory ends the timer.
             self.orphaned.store(true, Ordering::Release);
@@ -62,7 +68,6 @@ impl Shared {
         } else if let Ok(left) = self.stop() {
             drop_leftovers(self, left);
         }
-        self.release_keeper();
     }
 }
 
@@ -83,20 +88,38 @@ fn end_before_start(shared: &Arc<Shared>) {
     instances::ended();
     let driver = shared.driver.lock().take();
     if let Some(driver) = driver {
-        finalize(shared, driver);
+        finalize(shared, Some(driver));
     }
 }
 
-/// Ends a timer that has just been shut down: wakes the worker; on a manual clock, ends it on this thread unless another
+/// Ends a timer that has just been shut down: wakes the worker; without a thread, ends it on this thread unless another
 /// one runs the driver.
 fn end_running(shared: &Arc<Shared>) {
+    if shared.is_driven {
+        end_driven(shared);
+        // Last: it may call the timer, and wait for its end.
+        return shared.queue.wake_worker();
+    }
     if shared.clock.manual().is_none() {
         return shared.queue.wake_worker();
     }
     let driver = shared.driver.lock().take();
     if let Some(driver) = driver {
         let _driving = shared.enter(Activity::Driving);
-        finalize(shared, driver);
+        finalize(shared, Some(driver));
+    }
+}
+
+/// Ends a timer of the caller's loop, unless that is inside a call. Leaves the driver, with its executor, to the loop.
+fn end_driven(shared: &Arc<Shared>) {
+    let is_taken = {
+        let mut ended = shared.ended.lock();
+        *ended = shared.driver.lock().take();
+        ended.is_some()
+    };
+    if is_taken {
+        let _driving = shared.enter(Activity::Driving);
+        finalize(shared, None);
     }
 }
 
@@ -124,7 +147,8 @@ pub(super) fn detach_thread(shared: &Shared) {
 }
 
 /// Ends the timer, on the thread that ran the driver last: see the head of this module.
-pub(super) fn finalize(shared: &Arc<Shared>, driver: Box<dyn Driver>) {
+/// Drops the driver, unless somebody else is to.
+pub(super) fn finalize(shared: &Arc<Shared>, driver: Option<Box<dyn Driver>>) {
     shared.lifecycle.set_stopped_at(shared.clock.now());
     let (futures, left) = collect_pending(shared);
     futures.iter().for_each(Timeout::wake_future);

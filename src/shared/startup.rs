@@ -11,7 +11,7 @@ use crate::catch_panic::catch_panic;
 use crate::error::StartError;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, Ordering};
-use crate::time::ManualClock;
+use crate::time::{FinestSlack, ManualClock};
 use std::io;
 use std::sync::{Arc, Weak};
 
@@ -59,6 +59,17 @@ impl Shared {
                 started
             }
         }
+    }
+}
+
+impl Shared {
+    /// Starts a timer that the caller's loop drives.
+    pub(crate) fn start_driven(&self) {
+        let decision = self.lifecycle.begin_start();
+        debug_assert_eq!(decision, StartDecision::Starting);
+        self.queue.register_loop();
+        self.lifecycle.started(self.clock.now());
+        self.lifecycle.set_spawned();
     }
 }
 
@@ -186,13 +197,14 @@ impl WorkerJob {
             return;
         };
         shared.queue.register_worker();
+        let _slack = shared.fine_ticks.then(FinestSlack::ask);
         shared.lifecycle.started(shared.clock.now());
         self.handshake.advance(Outcome::Begun, Outcome::Running);
         if catch_panic("the timer thread", || driver.run(shared)) {
             // User panics are caught at the call, so this is our bug. Stop the timer, so that nobody blocks for ever.
             shared.lifecycle.request_stop(true);
         }
-        shutdown::finalize(shared, driver);
+        shutdown::finalize(shared, Some(driver));
     }
 }
 

@@ -22,6 +22,9 @@ mod monotonic;
 mod period;
 #[forbid(unsafe_code)]
 mod scale;
+// Likewise: only Linux has it.
+#[allow(unsafe_code, reason = "the system is asked by a call of the C library")]
+mod slack;
 #[forbid(unsafe_code)]
 mod tick;
 
@@ -31,4 +34,5 @@ pub use manual::ManualClock;
 pub use period::Period;
 pub(crate) use period::next_at_fixed_rate;
 pub(crate) use scale::{FOREVER, Scale, nanos};
+pub(crate) use slack::FinestSlack;
 pub(crate) use tick::Tick;

@@ -26,12 +26,15 @@ pub(crate) struct Scale {
     reciprocal: u64,
     /// ⌈log₂ tick⌉
     log: u32,
+    /// The last deadline that comes; what lies beyond never does.
+    horizon: u64,
 }
 
 impl Scale {
-    /// A tick of that many nanoseconds, at least a million: [`Tick::BITS`] relies on it.
+    /// A tick of that many nanoseconds, at least 2. From a millisecond on, all of time fits in [`Tick::BITS`]; with a shorter
+    /// one, 2^45 ticks do.
     pub(crate) fn new(tick: u64) -> Scale {
-        debug_assert!(tick >= 1_000_000);
+        debug_assert!(tick >= 2, "the division is not for a tick of {tick} ns");
         let log = u64::BITS - (tick - 1).leading_zeros();
         let excess = (1_u128 << log) - u128::from(tick);
         let reciprocal = ((excess << 64) / u128::from(tick)) as u64 + 1;
@@ -39,6 +42,7 @@ impl Scale {
             tick,
             reciprocal,
             log,
+            horizon: tick.saturating_mul(Tick::NEVER.0 - 1).min(FOREVER - 1),
         }
     }
 
@@ -53,7 +57,7 @@ impl Scale {
     /// The due tick of a deadline: the first boundary at or after it, and at least 1.
     #[inline]
     pub(crate) fn due(self, deadline: u64) -> Tick {
-        if deadline == FOREVER {
+        if deadline > self.horizon {
             return Tick::NEVER;
         }
         // Rounded up, without an addition that could overflow.

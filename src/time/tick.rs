@@ -4,8 +4,9 @@ use std::fmt;
 
 /// The number of a boundary: boundary `t` lies `t` × tick after the timer's start.
 ///
-/// 45 bits are enough: a tick is at least a millisecond and time saturates at 2^64 ns, so no
-/// boundary exceeds 2^64 ns / 1 ms < 1.85 × 10^13 < 2^45 = 3.5 × 10^13.
+/// 45 bits are enough for a tick of a millisecond or more: time saturates at 2^64 ns, so no
+/// boundary exceeds 2^64 ns / 1 ms < 1.85 × 10^13 < 2^45 = 3.5 × 10^13. With a shorter tick, what is due at
+/// [`Tick::NEVER`] or later never fires: [`Scale::due`](super::Scale::due).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Tick(pub(crate) u64);
 

@@ -36,6 +36,8 @@ const NEAR_NANOS: u64 = 100_000_000;
 const TRANSFER_NANOS: u64 = 4_000_000;
 /// The distance at which slots are prefetched when firing.
 const LOOKAHEAD: usize = 8;
+/// So many entries in the wheel are looked at before the caller's loop is told when to turn again.
+const FEW: usize = 64;
 /// Slots that are kept however few are in use: a quarter of a megabyte.
 const KEPT_SLOTS: usize = 4096;
 /// How long few slots must have been in use before memory goes back.
@@ -99,6 +101,13 @@ pub(crate) struct Engine<W> {
     /// The entries due at the current boundary; kept for its memory.
     due: Vec<Entry>,
     executor: Option<Executor>,
+    /// The tick until which the caller's loop sleeps, if it does.
+    planned: Option<Tick>,
+    /// Due at the boundary `held_at`, which `next_due` of the caller's loop has come to; `turn` fires them.
+    held: Vec<Entry>,
+    held_at: Tick,
+    /// Tasks run or handed over.
+    fired: u64,
     transferred: u64,
     swept: u64,
     /// `transferred` at the last step of a sweep.
@@ -118,6 +127,10 @@ impl<W: Wheel> Engine<W> {
             transfer_budget: max_transfers,
             due: Vec::new(),
             executor,
+            planned: None,
+            held: Vec::new(),
+            held_at: Tick::ZERO,
+            fired: 0,
             transferred: 0,
             swept: 0,
             swept_at: 0,
@@ -167,20 +180,25 @@ impl<W: Wheel> Engine<W> {
         1 + waiting / self.max_transfers as u64 + ticks
     }
 
-    /// Fires what is due at `boundary`, until the timer is stopped.
-    fn fire(&mut self, shared: &Arc<Shared>, boundary: Tick, due: &[Entry]) {
+    /// Fires what is due at `boundary`, until the timer is stopped. Returns how many have fired.
+    fn fire(&mut self, shared: &Arc<Shared>, boundary: Tick, due: &[Entry]) -> usize {
         let mut now = shared.now();
+        // Counted rather than those that fire: those are the many.
+        let mut skipped = 0;
         for (place, &entry) in due.iter().enumerate() {
             if let Some(ahead) = due.get(place + LOOKAHEAD) {
                 shared.slot(ahead.slot()).prefetch();
             }
             if shared.is_shutdown() {
                 // The scan of `stop` finds the rest.
-                return;
+                return place - skipped;
             }
             match shared.slot(entry.slot()).claim(entry, boundary) {
-                ClaimResult::Dead | ClaimResult::Later(Tick::NEVER) => {}
-                ClaimResult::Later(tick) => self.wheel.insert(entry.at(tick)),
+                ClaimResult::Dead | ClaimResult::Later(Tick::NEVER) => skipped += 1,
+                ClaimResult::Later(tick) => {
+                    skipped += 1;
+                    self.wheel.insert(entry.at(tick));
+                }
                 ClaimResult::Due(running, task) => {
                     note_lateness(shared, entry, now);
                     let kind = task.kind();
@@ -200,6 +218,101 @@ impl<W: Wheel> Engine<W> {
                 }
             }
         }
+        due.len() - skipped
+    }
+}
+
+/// For the caller's own loop.
+impl<W: Wheel> Engine<W> {
+    /// Tasks run or handed over so far.
+    pub(super) fn fired(&self) -> u64 {
+        self.fired
+    }
+
+    /// Goes to the next boundary that has work, if it has passed, and holds what is due there for [`Engine::fire_held`]. A
+    /// cascade is done here, so that it wakes nobody who is late for it. Returns `true` if there may be more.
+    pub(super) fn hold_next(&mut self, shared: &Shared, next: Option<Tick>) -> bool {
+        self.settle_held(shared);
+        let Some(boundary) = next.filter(|_| self.held.is_empty()) else {
+            return false;
+        };
+        self.wheel
+            .advance(boundary, &mut self.held, &mut Slots(shared));
+        self.transfer_budget = self.max_transfers;
+        self.held_at = boundary;
+        self.settle_held(shared);
+        self.held.is_empty()
+    }
+
+    /// Keeps of what is held only what is still due.
+    fn settle_held(&mut self, shared: &Shared) {
+        let (wheel, at) = (&mut self.wheel, self.held_at);
+        self.held
+            .retain(|&entry| match shared.slot(entry.slot()).live_due(entry) {
+                None | Some(Tick::NEVER) => false,
+                Some(due) if due > at => {
+                    wheel.insert(entry.at(due));
+                    false
+                }
+                Some(_) => true,
+            });
+    }
+
+    /// Fires what `next_due` has found.
+    pub(super) fn fire_held(&mut self, shared: &Arc<Shared>) {
+        if !self.held.is_empty() {
+            let mut held = mem::take(&mut self.held);
+            self.fire_all(shared, self.held_at, &mut held);
+            self.held = held;
+        }
+    }
+
+    /// Announces the tick until which the caller's loop may sleep, and returns it.
+    pub(super) fn plan_sleep(&mut self, shared: &Shared) -> Tick {
+        let plan = self.plan(shared);
+        shared.queue().announce_plan(plan);
+        self.planned = Some(plan);
+        plan
+    }
+
+    /// The last check after a plan was announced: transfers what has been pushed, and returns the tick that would be
+    /// announced now.
+    pub(super) fn transfer_and_replan(&mut self, shared: &Shared) -> Tick {
+        self.transfer(shared);
+        self.plan(shared)
+    }
+
+    fn plan(&mut self, shared: &Shared) -> Tick {
+        // After the transfer: what that has seen is counted as scheduled.
+        if shared.is_idle() {
+            return Tick::NEVER;
+        }
+        // A few entries are looked at, so that dead ones wake nobody.
+        let mut unseen = self.wheel.len();
+        if unseen <= FEW {
+            let filed = unseen;
+            while unseen > 0 {
+                let looked = self.wheel.sweep(FEW, &mut Slots(shared));
+                unseen = unseen.saturating_sub(looked.max(1));
+            }
+            self.swept += (filed - self.wheel.len()) as u64;
+        }
+        if self.held.is_empty() {
+            self.next_wakeup(shared)
+        } else {
+            self.held_at
+        }
+    }
+
+    /// Accounts for the sleep of the caller's loop, if it has slept.
+    pub(super) fn end_planned_sleep(&mut self, shared: &Shared) {
+        let Some(plan) = self.planned.take() else {
+            return;
+        };
+        // As after the sleep of a thread: nothing was due before the plan, nor before the push that called the hook.
+        let pushed = shared.queue().withdraw_plan();
+        let idle = pushed.unwrap_or_else(|| shared.passed());
+        self.account_for_sleep(shared, idle.min(plan.previous()));
     }
 }
 
@@ -293,13 +406,18 @@ impl<W: Wheel> Engine<W> {
         let mut due = mem::take(&mut self.due);
         self.wheel.advance(boundary, &mut due, &mut Slots(shared));
         self.transfer_budget = self.max_transfers;
+        self.fire_all(shared, boundary, &mut due);
+        self.due = due;
+    }
+
+    /// Fires what is due at `boundary`, and leaves the buffer empty.
+    fn fire_all(&mut self, shared: &Arc<Shared>, boundary: Tick, due: &mut Vec<Entry>) {
         // A boundary counts as processed from its first task on.
         shared.set_processed(boundary);
         self.publish_counters(shared);
-        self.fire(shared, boundary, &due);
+        self.fired += self.fire(shared, boundary, due) as u64;
         due.clear();
         due.shrink_to(KEPT_DUE);
-        self.due = due;
         // Periodic tasks have been inserted again.
         self.publish_counters(shared);
     }

@@ -75,6 +75,47 @@ impl<W: Wheel> Driver for Engine<W> {
         while self.sweep(shared) {}
     }
 
+    fn turn(&mut self, shared: &Arc<Shared>) -> usize {
+        let passed = shared.passed();
+        shared.metrics().worker.wakeups.add(1);
+        self.end_planned_sleep(shared);
+        let before = self.fired();
+        self.fire_held(shared);
+        while !shared.is_shutdown() {
+            match self.next_tick(shared) {
+                Some(boundary) if boundary <= passed => {
+                    self.process_tick(shared, boundary);
+                    self.sweep(shared);
+                }
+                _ => {
+                    self.skip_idle_ticks(shared, passed);
+                    while self.sweep(shared) {}
+                    self.check_memory(shared);
+                    while self.give_memory_back(shared) {}
+                    break;
+                }
+            }
+        }
+        (self.fired() - before) as usize
+    }
+
+    fn next_due(&mut self, shared: &Shared) -> Option<u64> {
+        self.end_planned_sleep(shared);
+        while !shared.is_shutdown() {
+            let passed = next_passed_tick(shared, self);
+            if self.hold_next(shared, passed) {
+                continue;
+            }
+            while self.sweep(shared) {}
+            let plan = self.plan_sleep(shared);
+            if self.transfer_and_replan(shared) >= plan {
+                return shared.time_of(plan);
+            }
+            self.end_planned_sleep(shared);
+        }
+        None
+    }
+
     fn catch_up(&mut self, shared: &Shared) {
         self.skip_idle_ticks(shared, shared.passed());
         while self.sweep(shared) {}

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use hashed_wheel::{
     ConfigError, HashedWheelTimer, HashedWheelTimerBuilder, HierarchicalWheelTimer,
-    HierarchicalWheelTimerBuilder, Job, ManualClock, Timeout, TimerHandle,
+    HierarchicalWheelTimerBuilder, Job, ManualClock, Timeout, TimerDriver, TimerHandle,
 };
 
 pub(crate) mod logs;
@@ -134,16 +134,30 @@ impl Builder {
         forward!(self, b => b.thread_factory(spawn))
     }
 
+    pub(crate) fn fine_ticks(self, fine: bool) -> Self {
+        forward!(self, b => b.fine_ticks(fine))
+    }
+
     pub(crate) fn try_build(self) -> Result<Timer, ConfigError> {
-        let owner = match self {
+        Ok(Timer::new(match self {
             Builder::Hashed(b) => Owner::Hashed(b.build()?),
             Builder::Hierarchical(b) => Owner::Hierarchical(b.build()?),
+        }))
+    }
+
+    /// A timer without a thread.
+    pub(crate) fn build_driven(self) -> (Timer, TimerDriver) {
+        let (owner, driver) = match self {
+            Builder::Hashed(b) => {
+                let (owner, driver) = b.build_driven().expect("the settings are allowed");
+                (Owner::Hashed(owner), driver)
+            }
+            Builder::Hierarchical(b) => {
+                let (owner, driver) = b.build_driven().expect("the settings are allowed");
+                (Owner::Hierarchical(owner), driver)
+            }
         };
-        let handle = match &owner {
-            Owner::Hashed(t) => t.handle(),
-            Owner::Hierarchical(t) => t.handle(),
-        };
-        Ok(Timer { handle, owner })
+        (Timer::new(owner), driver)
     }
 
     pub(crate) fn build(self) -> Timer {
@@ -156,6 +170,16 @@ impl Builder {
 pub(crate) struct Timer {
     handle: TimerHandle,
     owner: Owner,
+}
+
+impl Timer {
+    fn new(owner: Owner) -> Timer {
+        let handle = match &owner {
+            Owner::Hashed(t) => t.handle(),
+            Owner::Hierarchical(t) => t.handle(),
+        };
+        Timer { handle, owner }
+    }
 }
 
 #[derive(Debug)]

@@ -35,7 +35,8 @@ fn serve(timer: TimerHandle, request: Request) -> Answer<u32> {
     Box::pin(async move {
         timer.sleep(request.takes).await?;
         let failures = &request.failures;
-        let down = failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+        let down =
+            failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
         down.map_or(Ok(42), |_| Err("the server is down".into()))
     })
 }
@@ -49,9 +50,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let handle = timer.handle();
 
     // Inside: tries that back off. Outside: one deadline for all of them.
-    let backoff = Backoff::new(&timer, 10, Duration::from_millis(20), Duration::from_millis(200));
-    let tries = Retry::new(backoff, service_fn(move |request| serve(handle.clone(), request)));
-    let boxed = service_fn(move |request| -> Answer<u32> { Box::pin(tries.clone().oneshot(request)) });
+    let backoff = Backoff::new(
+        &timer,
+        10,
+        Duration::from_millis(20),
+        Duration::from_millis(200),
+    );
+    let tries = Retry::new(
+        backoff,
+        service_fn(move |request| serve(handle.clone(), request)),
+    );
+    let boxed =
+        service_fn(move |request| -> Answer<u32> { Box::pin(tries.clone().oneshot(request)) });
     let service = DeadlineLayer::new(&timer, |request: &Request| request.deadline).layer(boxed);
 
     let runtime = tokio::runtime::Builder::new_multi_thread().build()?;

@@ -27,7 +27,9 @@ struct Request {
 /// Runs the test on both timers.
 fn on_both(test: impl Fn(&ManualClock, &TimerHandle)) {
     let clock = ManualClock::new();
-    let hashed = HashedWheelTimer::builder().tick_duration(TICK).clock(&clock);
+    let hashed = HashedWheelTimer::builder()
+        .tick_duration(TICK)
+        .clock(&clock);
     let hashed = hashed.build().unwrap();
     hashed.start().unwrap();
     test(&clock, &hashed);
@@ -56,7 +58,11 @@ fn each_request_has_its_own_deadline() {
                 deadline: start + ms(after),
             }))
         });
-        assert!(answers.iter_mut().all(|answer| poll(answer.as_mut()).is_pending()));
+        assert!(
+            answers
+                .iter_mut()
+                .all(|answer| poll(answer.as_mut()).is_pending())
+        );
         clock.advance(ms(20));
         assert!(poll(answers[0].as_mut()).is_pending());
         let Poll::Ready(Err(error)) = poll(answers[1].as_mut()) else {
@@ -168,7 +174,11 @@ fn one_deadline_holds_for_all_tries() {
         assert_eq!(*calls.lock().unwrap(), [0, 50, 100]);
         assert_eq!(clock.now(), ms(120));
         let _ = answer;
-        assert_eq!(timer.pending_timeouts(), 1, "the pause of the answer that is not dropped yet");
+        assert_eq!(
+            timer.pending_timeouts(),
+            1,
+            "the pause of the answer that is not dropped yet"
+        );
     });
 }
 
@@ -183,10 +193,15 @@ fn a_stopped_timer_ends_requests_and_pauses() {
         assert_eq!(calls.lock().unwrap().len(), 5);
         let layer = DeadlineLayer::new(timer, |request: &Request| request.deadline);
         let never = |_: Request| -> Answer { Box::pin(std::future::pending()) };
-        let answer = poll(pin!(layer.layer(service_fn(never)).call(Request { deadline })));
+        let answer = poll(pin!(
+            layer.layer(service_fn(never)).call(Request { deadline })
+        ));
         let Poll::Ready(Err(error)) = answer else {
             panic!("nothing hangs");
         };
-        assert!(matches!(error.downcast_ref(), Some(TimeoutError::Rejected(_))));
+        assert!(matches!(
+            error.downcast_ref(),
+            Some(TimeoutError::Rejected(_))
+        ));
     });
 }

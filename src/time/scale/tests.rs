@@ -17,7 +17,7 @@ fn deadlines_round_up_and_the_present_rounds_down() {
 
 #[test]
 fn a_boundary_is_never_before_the_deadline_that_was_rounded_to_it() {
-    for tick in [MS, MS + 1, 7 * MS, 3_600_000 * MS] {
+    for tick in [50_000, MS, MS + 1, 7 * MS, 3_600_000 * MS] {
         let scale = Scale::new(tick);
         for deadline in [
             0,
@@ -26,8 +26,8 @@ fn a_boundary_is_never_before_the_deadline_that_was_rounded_to_it() {
             tick,
             tick + 1,
             1 << 50,
-            FOREVER / 2,
-            FOREVER - tick,
+            scale.horizon / 2,
+            scale.horizon - tick,
         ] {
             let due = scale.due(deadline);
             let time = scale.time_of(due).expect("before the end of time");
@@ -47,14 +47,15 @@ fn the_multiplication_divides_exactly() {
         number ^= number << 17;
         number
     };
-    let powers = (20..64).flat_map(|log| [1 << log, (1 << log) - 1, (1 << log) + 1]);
+    let powers = (1..64).flat_map(|log| [1 << log, (1 << log) - 1, (1 << log) + 1]);
     let ticks = powers
-        .chain([MS, 3 * MS, u64::MAX])
-        .filter(|tick| *tick >= MS);
+        .chain([50_000, 99_999, MS, 3 * MS, u64::MAX])
+        .filter(|tick| *tick >= 2);
     for tick in ticks.chain(
         std::iter::repeat_with(random)
-            .filter(|tick| *tick >= MS)
-            .take(500),
+            .map(|tick| tick >> (tick % 48))
+            .filter(|tick| *tick >= 2)
+            .take(1000),
     ) {
         let scale = Scale::new(tick);
         let multiples = [1, 2, 3, u64::MAX / tick, random() % (u64::MAX / tick) + 1];
@@ -83,4 +84,16 @@ fn the_end_of_time_never_comes() {
     assert_eq!(nanos(Duration::MAX), FOREVER);
     assert_eq!(nanos(Duration::from_nanos(FOREVER)), FOREVER);
     assert_eq!(nanos(Duration::new(3, 7)), 3_000_000_007);
+}
+
+#[test]
+fn with_a_fine_tick_what_lies_beyond_2_to_the_45_ticks_never_comes() {
+    let scale = Scale::new(50_000);
+    let last = 50_000 * (Tick::NEVER.0 - 1);
+    assert_eq!(scale.due(last), Tick::NEVER.previous());
+    assert_eq!(scale.due(last + 1), Tick::NEVER);
+    assert_eq!(scale.due(FOREVER - 1), Tick::NEVER);
+    assert_eq!(scale.time_of(Tick::NEVER.previous()), Some(last));
+    let years = Duration::from_nanos(last).as_secs() / 31_556_952;
+    assert_eq!(years, 55);
 }
