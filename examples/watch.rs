@@ -12,15 +12,19 @@
 //! ```
 
 use hashed_wheel::{HashedWheelTimer, HierarchicalWheelTimer, Stats, Timeout, TimerHandle};
+use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+#[cfg(test)]
+#[path = "watch/tests.rs"]
+mod tests;
 
 const USAGE: &str = "\
 usage: watch [--port PORT] [--seconds N] [--quick]
@@ -34,7 +38,7 @@ Serves a page on loopback that shows a running timer: its wheel, its queue, its 
 const PAGE: &str = include_str!("watch/page.html");
 
 /// Buckets of the hashed wheel: few enough to be seen one by one.
-const SLOTS: usize = 64;
+const BUCKETS: usize = 64;
 /// Buckets of each level of the hierarchical wheel.
 const WHEEL_SIZE: usize = 16;
 /// Levels that are drawn: 16⁵ ticks reach far beyond the longest delay here.
@@ -48,11 +52,15 @@ const SLOW_TASK: Duration = Duration::from_millis(1500);
 const FRAME: Duration = Duration::from_millis(80);
 /// After so long without a question nobody is looking.
 const NOBODY: Duration = Duration::from_secs(2);
-/// Connections served at one time; others are told to come again.
-const VIEWERS: usize = 64;
+/// Requests answered at one time; others wait for their turn.
+const REQUESTS: usize = 128;
 /// A request is no longer than this, and no slower.
 const MAX_HEAD: usize = 8 * 1024;
 const PATIENCE: Duration = Duration::from_secs(2);
+/// A timeout that should have fired so long ago waits for the timer thread, which is blocked.
+const OVERDUE: Duration = Duration::from_millis(250);
+/// Timeouts of the traffic that may still be cancelled.
+const RECENT: usize = 256;
 
 fn main() -> ExitCode {
     let options = match Options::parse(std::env::args().skip(1)) {
@@ -76,20 +84,9 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Box<dyn Error>> {
-    let port = options.port;
-    let listener = TcpListener::bind(("127.0.0.1", port)).map_err(|error| {
-        if error.kind() == io::ErrorKind::AddrInUse {
-            format!("port {port} is in use: choose another, or leave --port out for a free one")
-        } else {
-            format!("cannot listen on 127.0.0.1:{port}: {error}")
-        }
-    })?;
+    let listener = listen(options.port)?;
     let address = listener.local_addr()?;
-    let show = Arc::new(Show::new()?);
-    let traffic = Arc::clone(&show);
-    thread::spawn(move || traffic.traffic());
-    let served = Arc::clone(&show);
-    thread::spawn(move || accept(&listener, &served));
+    start(listener)?;
     if options.quick {
         return check(address);
     }
@@ -100,6 +97,26 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     thread::sleep(Duration::from_secs(options.seconds));
     println!("{} s are over", options.seconds);
     Ok(())
+}
+
+fn listen(port: u16) -> Result<TcpListener, String> {
+    TcpListener::bind(("127.0.0.1", port)).map_err(|error| {
+        if error.kind() == io::ErrorKind::AddrInUse {
+            format!("port {port} is in use: choose another, or leave --port out for a free one")
+        } else {
+            format!("cannot listen on 127.0.0.1:{port}: {error}")
+        }
+    })
+}
+
+/// Runs a timer and answers requests, on threads of their own.
+fn start(listener: TcpListener) -> Result<Arc<Show>, Box<dyn Error>> {
+    let show = Arc::new(Show::new()?);
+    let traffic = Arc::clone(&show);
+    thread::spawn(move || traffic.traffic());
+    let served = Arc::clone(&show);
+    thread::spawn(move || accept(&listener, &served));
+    Ok(show)
 }
 
 // --- what is shown
@@ -124,8 +141,8 @@ struct Running {
     kind: Kind,
     tick: Duration,
     started: Instant,
-    /// FALLBACK for `for_each_pending` and `cancel_all`: see [`look`] and [`Show::cancel_all`].
-    scheduled: Vec<(Timeout, Instant)>,
+    /// The traffic's last timeouts: some of them are cancelled.
+    recent: VecDeque<Timeout>,
 }
 
 impl Running {
@@ -133,7 +150,7 @@ impl Running {
         let tick = Duration::from_millis(tick_ms);
         let (owner, handle) = match kind {
             Kind::Hashed => {
-                let settings = HashedWheelTimer::builder().ticks_per_wheel(SLOTS);
+                let settings = HashedWheelTimer::builder().ticks_per_wheel(BUCKETS);
                 let settings = settings.max_pending_timeouts(MAX_PENDING);
                 let timer = settings.tick_duration(tick).build()?;
                 let handle = timer.handle();
@@ -154,47 +171,14 @@ impl Running {
             kind,
             tick,
             started: Instant::now(),
-            scheduled: Vec::new(),
+            recent: VecDeque::new(),
         })
     }
 
-    /// Whether the timer has taken it.
-    fn schedule(&mut self, delay: Duration) -> bool {
-        let Ok(timeout) = self.handle.new_timeout(|_| {}, delay) else {
-            return false;
-        };
-        self.scheduled.push((timeout, Instant::now() + delay));
-        true
+    /// Schedules a task that does nothing.
+    fn schedule(&self, delay: Duration) -> Option<Timeout> {
+        self.handle.new_timeout(|_| {}, delay).ok()
     }
-}
-
-/// A pending timeout, as far as the picture needs it.
-#[derive(Clone, Copy)]
-struct Seen {
-    due_tick: u64,
-}
-
-/// The tick that the hand stands at, and every pending timeout.
-///
-/// FALLBACK. This is the one place that will use `Stats::tick` and `for_each_pending`, which the crate does not
-/// have yet. Until then the program remembers what it has scheduled, asks each timeout whether it is
-/// still pending, and counts ticks by the clock. With them, all of this becomes:
-///
-/// ```text
-/// running.handle.for_each_pending(|it| seen.push(Seen { due_tick: it.due_tick }));
-/// (running.handle.stats().tick, seen)
-/// ```
-fn look(running: &mut Running) -> (u64, Vec<Seen>) {
-    let ticks = |time: Duration| time.as_nanos().div_ceil(running.tick.as_nanos()) as u64;
-    let started = running.started;
-    running
-        .scheduled
-        .retain(|(timeout, _)| !timeout.is_expired() && !timeout.is_cancelled());
-    let seen = running.scheduled.iter().map(|(_, deadline)| Seen {
-        due_tick: ticks(deadline.saturating_duration_since(started)),
-    });
-    let seen = seen.collect();
-    (ticks(started.elapsed()).saturating_sub(1), seen)
 }
 
 /// Everything that the threads of this program share.
@@ -202,9 +186,11 @@ struct Show {
     running: Mutex<Running>,
     frame: Mutex<Option<(Instant, Arc<str>)>>,
     /// When somebody has looked last.
-    looked: Mutex<Instant>,
+    looked: Mutex<Option<Instant>>,
     somebody: Condvar,
-    viewers: AtomicUsize,
+    /// Requests that are being answered.
+    requests: Mutex<usize>,
+    answered: Condvar,
 }
 
 /// A panic elsewhere leaves nothing half done here.
@@ -217,9 +203,10 @@ impl Show {
         Ok(Show {
             running: Mutex::new(Running::new(Kind::Hashed, DEFAULT_TICK_MS)?),
             frame: Mutex::new(None),
-            looked: Mutex::new(Instant::now()),
+            looked: Mutex::new(None),
             somebody: Condvar::new(),
-            viewers: AtomicUsize::new(0),
+            requests: Mutex::new(0),
+            answered: Condvar::new(),
         })
     }
 
@@ -235,7 +222,7 @@ impl Show {
         };
         loop {
             let mut looked = lock(&self.looked);
-            while looked.elapsed() > NOBODY {
+            while looked.is_none_or(|last| last.elapsed() > NOBODY) {
                 let waited = self.somebody.wait(looked);
                 looked = waited.unwrap_or_else(PoisonError::into_inner);
             }
@@ -244,12 +231,16 @@ impl Show {
             for _ in 0..20 {
                 // Short delays more often than long ones.
                 let longest = 100 << below(8);
-                running.schedule(Duration::from_millis(100 + below(longest)));
+                let delay = Duration::from_millis(100 + below(longest));
+                let scheduled = running.schedule(delay);
+                running.recent.extend(scheduled);
             }
-            let count = running.scheduled.len() as u64;
+            let excess = running.recent.len().saturating_sub(RECENT);
+            running.recent.drain(..excess);
             for _ in 0..5 {
-                if count > 0 {
-                    running.scheduled[below(count) as usize].0.cancel();
+                let place = below(RECENT as u64) as usize;
+                if let Some(timeout) = running.recent.get(place) {
+                    timeout.cancel();
                 }
             }
             drop(running);
@@ -258,7 +249,7 @@ impl Show {
     }
 
     fn somebody_looks(&self) {
-        *lock(&self.looked) = Instant::now();
+        *lock(&self.looked) = Some(Instant::now());
         self.somebody.notify_all();
     }
 
@@ -270,7 +261,7 @@ impl Show {
                 return Arc::clone(text);
             }
         }
-        let text: Arc<str> = draw(&mut lock(&self.running)).into();
+        let text: Arc<str> = draw(&lock(&self.running)).into();
         *frame = Some((Instant::now(), Arc::clone(&text)));
         text
     }
@@ -280,28 +271,21 @@ impl Show {
         let mut running = lock(&self.running);
         let kind = kind.unwrap_or(running.kind);
         let tick_ms = tick_ms.unwrap_or(running.tick.as_millis() as u64);
-        *running = Running::new(kind, tick_ms)?;
+        let before = std::mem::replace(&mut *running, Running::new(kind, tick_ms)?);
+        drop(running);
+        // Waits for the task that runs, while the page shows the new one.
+        drop(before);
         Ok(())
-    }
-
-    /// FALLBACK: with `TimerHandle::cancel_all`, that alone.
-    fn cancel_all(&self) -> usize {
-        let scheduled = std::mem::take(&mut lock(&self.running).scheduled);
-        scheduled
-            .iter()
-            .filter(|(timeout, _)| timeout.cancel())
-            .count()
     }
 
     /// What a button does: what to say about it, or why not.
     fn act(&self, path: &str) -> Result<String, Mistake> {
         match path.split_once('?').unwrap_or((path, "")) {
             ("/burst", "") => {
-                let mut running = lock(&self.running);
-                let taken = (0..BURST)
-                    .take_while(|number| {
-                        running.schedule(Duration::from_millis(500 + *number as u64 % 9_500))
-                    })
+                let running = lock(&self.running);
+                let delays = (0..BURST).map(|number| 500 + number as u64 % 9_500);
+                let taken = delays
+                    .map_while(|delay| running.schedule(Duration::from_millis(delay)))
                     .count();
                 Ok(if taken < BURST {
                     format!("{taken} scheduled, then refused: at most {MAX_PENDING} may be pending")
@@ -309,7 +293,10 @@ impl Show {
                     format!("{taken} scheduled, due within ten seconds")
                 })
             }
-            ("/cancel", "") => Ok(format!("{} cancelled", self.cancel_all())),
+            ("/cancel", "") => {
+                let handle = lock(&self.running).handle.clone();
+                Ok(format!("{} cancelled", handle.cancel_all()))
+            }
             ("/slow", "") => {
                 let running = lock(&self.running);
                 let task = |_: &Timeout| thread::sleep(SLOW_TASK);
@@ -350,57 +337,55 @@ fn internal(error: &dyn Error) -> Mistake {
 
 // --- the picture, as JSON
 
-fn draw(running: &mut Running) -> String {
+fn draw(running: &Running) -> String {
     let stats = running.handle.stats();
-    let (tick, seen) = look(running);
-    let mut text = String::from("{");
-    let (name, buckets) = match running.kind {
-        Kind::Hashed => ("hashed", SLOTS),
-        Kind::Hierarchical => ("hierarchical", WHEEL_SIZE),
+    let tick = stats.tick;
+    let (name, buckets, mut rows) = match running.kind {
+        Kind::Hashed => ("hashed", BUCKETS, vec![vec![0; BUCKETS]; 2]),
+        Kind::Hierarchical => (
+            "hierarchical",
+            WHEEL_SIZE,
+            vec![vec![0; WHEEL_SIZE]; LEVELS],
+        ),
     };
+    // By the clock, not by the hand: that stops when the timer thread is blocked.
+    let since = running.started.elapsed().saturating_sub(OVERDUE);
+    let overdue_before = (since.as_nanos() / running.tick.as_nanos()) as u64;
+    let mut overdue = 0;
+    running.handle.for_each_pending(|pending| {
+        let (row, bucket) = match running.kind {
+            Kind::Hashed => on_ring(pending.due_tick, tick),
+            Kind::Hierarchical => on_levels(pending.due_tick, tick),
+        };
+        rows[row][bucket] += 1;
+        overdue += u32::from(pending.due_tick < overdue_before);
+    });
     let tick_ms = running.tick.as_millis();
-    let _ = write!(
-        text,
-        "\"wheel\":\"{name}\",\"buckets\":{buckets},\"tick_ms\":{tick_ms},\"tick\":{tick}"
+    let mut text = format!(
+        "{{\"wheel\":\"{name}\",\"buckets\":{buckets},\"tick_ms\":{tick_ms},\"tick\":{tick},\"overdue\":{overdue},\"rows\":"
     );
-    // What should have fired some ticks ago by the clock, whatever the hand says: the timer thread is busy with
-    // something else.
-    let passed = (running.started.elapsed().as_nanos() / running.tick.as_nanos()) as u64;
-    let overdue = seen.iter().filter(|it| it.due_tick + 3 < passed).count();
-    let _ = write!(text, ",\"overdue\":{overdue},\"rows\":");
-    match running.kind {
-        Kind::Hashed => write_rows(&mut text, &ring(&seen, tick)),
-        Kind::Hierarchical => write_rows(&mut text, &levels(&seen, tick)),
-    }
+    write_rows(&mut text, &rows);
     write_stats(&mut text, &stats);
     text.push('}');
     text
 }
 
-/// For each bucket, what is due in this turn; and what is due in a later one.
-fn ring(seen: &[Seen], tick: u64) -> Vec<Vec<u32>> {
-    let mut rows = vec![vec![0; SLOTS]; 2];
-    for it in seen {
-        let is_later = it.due_tick > tick + SLOTS as u64;
-        rows[usize::from(is_later)][it.due_tick as usize % SLOTS] += 1;
-    }
-    rows
+/// Row 0 is for what is due in this turn, row 1 for what is due in a later one; and the bucket.
+fn on_ring(due_tick: u64, tick: u64) -> (usize, usize) {
+    let is_later = due_tick > tick + BUCKETS as u64;
+    (usize::from(is_later), due_tick as usize % BUCKETS)
 }
 
-/// For each level, its buckets: the place where an entry would be filed now.
-fn levels(seen: &[Seen], tick: u64) -> Vec<Vec<u32>> {
+/// The level and the bucket that an entry would be filed in now.
+fn on_levels(due_tick: u64, tick: u64) -> (usize, usize) {
     let size = WHEEL_SIZE as u64;
-    let mut rows = vec![vec![0; WHEEL_SIZE]; LEVELS];
-    for it in seen {
-        let mut unit = 1;
-        let mut level = 0;
-        while level + 1 < LEVELS && it.due_tick / unit >= tick / unit + size {
-            unit *= size;
-            level += 1;
-        }
-        rows[level][(it.due_tick / unit % size) as usize] += 1;
+    let mut unit = 1;
+    let mut level = 0;
+    while level + 1 < LEVELS && due_tick / unit >= tick / unit + size {
+        unit *= size;
+        level += 1;
     }
-    rows
+    (level, (due_tick / unit % size) as usize)
 }
 
 fn write_rows(text: &mut String, rows: &[Vec<u32>]) {
@@ -448,34 +433,61 @@ fn write_stats(text: &mut String, stats: &Stats) {
 // --- HTTP, as much as a page needs
 
 /// A status and the words for it.
+#[derive(Debug)]
 struct Mistake(u16, String);
 
 fn accept(listener: &TcpListener, show: &Arc<Show>) {
     for stream in listener.incoming() {
         // A viewer that was gone before it was here.
         let Ok(stream) = stream else { continue };
-        let show = Arc::clone(show);
-        if show.viewers.fetch_add(1, Ordering::Relaxed) >= VIEWERS {
-            let busy = Mistake(
-                503,
-                format!("{VIEWERS} requests are being answered: come again"),
-            );
-            let _ = answer(&stream, Err(busy));
-            show.viewers.fetch_sub(1, Ordering::Relaxed);
-            continue;
+        let mut requests = lock(&show.requests);
+        while *requests >= REQUESTS {
+            let waited = show.answered.wait(requests);
+            requests = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        thread::spawn(move || {
+        *requests += 1;
+        drop(requests);
+        let guard = Request(Arc::clone(show));
+        // Without a thread to spare, the connection is closed.
+        let _ = thread::Builder::new().spawn(move || {
             // What fails here is the connection: the viewer has gone away.
-            let _ = serve(&stream, &show);
-            show.viewers.fetch_sub(1, Ordering::Relaxed);
+            let _ = serve(&stream, &guard.0);
         });
+    }
+}
+
+/// Counted until it is dropped.
+struct Request(Arc<Show>);
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        *lock(&self.0.requests) -= 1;
+        self.0.answered.notify_one();
     }
 }
 
 fn serve(stream: &TcpStream, show: &Show) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let reply = read_head(stream).and_then(|head| reply(&head, show));
-    answer(stream, reply)
+    let is_mistake = reply.is_err();
+    answer(stream, reply)?;
+    if is_mistake {
+        hang_up(stream)?;
+    }
+    Ok(())
+}
+
+/// Reads what is left of a request: closing before would take the answer away again.
+fn hang_up(mut stream: &TcpStream) -> io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(Duration::from_millis(200)))?;
+    let mut part = [0; 1024];
+    for _ in 0..64 {
+        if stream.read(&mut part)? == 0 {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The type and the text of an answer.
@@ -510,7 +522,7 @@ fn reply(head: &str, show: &Show) -> Result<Reply, Mistake> {
     }
 }
 
-/// Reads up to the empty line, for [`PATIENCE`] at most.
+/// Reads up to the empty line, for [`PATIENCE`] at most; what cannot be HTTP is refused at its first byte or line.
 fn read_head(mut stream: &TcpStream) -> Result<String, Mistake> {
     let until = Instant::now() + PATIENCE;
     let mut head = Vec::new();
@@ -527,7 +539,15 @@ fn read_head(mut stream: &TcpStream) -> Result<String, Mistake> {
         }
         match stream.read(&mut part) {
             Ok(0) => return Err(Mistake(400, "this is no whole HTTP request".to_owned())),
-            Ok(count) => head.extend_from_slice(&part[..count]),
+            Ok(count) => {
+                head.extend_from_slice(&part[..count]);
+                let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+                let is_whole = line.len() < head.len();
+                let is_http = line.windows(8).any(|it| it == b" HTTP/1.");
+                if !head[0].is_ascii_uppercase() || (is_whole && !is_http) {
+                    return Err(Mistake(400, "this is no HTTP/1 request".to_owned()));
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return Err(slow()),
         }
