@@ -63,7 +63,7 @@ class Page:
     """A browser with one page."""
 
     def __init__(self, driver, profile):
-        options = {"args": FLAGS + [f"--user-data-dir={profile}", "--window-size=1120,1000"]}
+        options = {"args": FLAGS + [f"--user-data-dir={profile}", "--window-size=1120,1120"]}
         options["binary"] = shutil.which("chromium")
         wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
         made = ask(f"{driver}/session", {"capabilities": {"alwaysMatch": wanted}})
