@@ -101,9 +101,8 @@ def check(page, address):
     for _ in range(5):
         names = ["scheduled", "expired", "cancelled", "wakeups", "bucket_visits"]
         before = ask(f"{address}state")
-        time.sleep(0.5)
+        wait_for("a later picture", lambda: page.number("scheduled") > before["scheduled"])
         shown = {name: page.number(name) for name in names}
-        time.sleep(0.5)
         after = ask(f"{address}state")
         for name in names:
             assert before[name] <= shown[name] <= after[name], f"{name}: {before[name]}, {shown[name]}, {after[name]}"

@@ -1,4 +1,4 @@
-//! Run by `cargo test --example watch`. The page is tested in a browser, by test_page.py.
+//! Run by `cargo test --example watch`. The page is tested in a browser, by `test_page.py`.
 
 use super::*;
 use std::sync::mpsc;
@@ -129,7 +129,7 @@ fn a_viewer_may_go_away() {
 #[test]
 fn what_is_no_http_is_told_so() {
     let (address, _) = serving();
-    let many = [b"GET / HTTP/1.1\r\nA: ".as_slice(), &[b'a'; 20_000]].concat();
+    let many = [b"GET / HTTP/1.1\r\nA: ".as_slice(), &vec![b'a'; 20_000]].concat();
     let rows: [(&[u8], &str, &str); 9] = [
         (b"\x16\x03\x01\x02\x00\x01\x00", "400", "no HTTP/1 request"),
         (b"hello\n", "400", "no HTTP/1 request"),
