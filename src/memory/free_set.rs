@@ -107,7 +107,7 @@ impl FreeSet {
         }
     }
 
-    /// The indices of word `number` that are claimed. SeqCst: what this misses was claimed after it.
+    /// The indices of word `number` that are claimed. `SeqCst`: what this misses was claimed after it.
     pub(crate) fn claimed(&self, number: u32) -> u64 {
         let word = self.levels[0].get(number);
         word.map_or(0, |word| word.load(Ordering::SeqCst))

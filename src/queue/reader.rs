@@ -202,14 +202,14 @@ impl Reader {
                 let Some(shard) = queue.shards.get(index) else {
                     continue;
                 };
-                let share = Budget {
+                let most = Budget {
                     quota: budget.quota.min(most.quota),
                     stretch: budget.stretch.min(most.stretch),
                 };
-                let mut unused = share;
+                let mut unused = most;
                 left |= inlet.serve(take, shard, &queue.chunks, &mut unused, sink);
-                budget.quota -= share.quota - unused.quota;
-                budget.stretch -= share.stretch - unused.stretch;
+                budget.quota -= most.quota - unused.quota;
+                budget.stretch -= most.stretch - unused.stretch;
             }
             self.interrupted = left && budget.stretch == 0;
             self.cut = left && !self.interrupted;

@@ -120,10 +120,10 @@ struct Copied {
 impl Copied {
     /// The first cell of the chunk of `at` that was not looked at.
     fn cells(self, at: Position) -> u32 {
-        match self.to.serial().wrapping_sub(at.serial()) as i32 {
-            0 => self.to.cell(),
-            chunks if chunks > 0 => CELLS,
-            _ => 0,
+        match at.chunks_to(self.to) {
+            Some(0) => self.to.cell(),
+            Some(_) => CELLS,
+            None => 0,
         }
     }
 }
@@ -530,31 +530,32 @@ pub(super) fn end_in_chunk(at: Position, tail: Position) -> u32 {
 
 /// Counts what a push looks at and moves, in tests.
 pub(super) mod looked {
-    #[cfg(not(test))]
-    #[inline]
-    pub(in crate::queue) fn note(_entries: usize) {}
-    #[cfg(not(test))]
-    #[inline]
-    pub(in crate::queue) fn note_moved(_entries: usize) {}
+    #[cfg(test)]
+    use std::cell::Cell;
 
     #[cfg(test)]
-    mod counting {
-        use std::cell::Cell;
-        thread_local! {
-            static LOOKED: Cell<usize> = const { Cell::new(0) };
-            static MOVED: Cell<usize> = const { Cell::new(0) };
-        }
-        pub(in crate::queue) fn note(entries: usize) {
-            LOOKED.set(LOOKED.get() + entries);
-        }
-        pub(in crate::queue) fn note_moved(entries: usize) {
-            MOVED.set(MOVED.get() + entries);
-        }
-        /// What this thread has looked at and moved since the last call.
-        pub(in crate::queue) fn take() -> (usize, usize) {
-            (LOOKED.take(), MOVED.take())
-        }
+    thread_local! {
+        static LOOKED: Cell<usize> = const { Cell::new(0) };
+        static MOVED: Cell<usize> = const { Cell::new(0) };
     }
+
+    #[inline]
+    pub(in crate::queue) fn note(entries: usize) {
+        #[cfg(test)]
+        LOOKED.set(LOOKED.get() + entries);
+        let _ = entries;
+    }
+
+    #[inline]
+    pub(in crate::queue) fn note_moved(entries: usize) {
+        #[cfg(test)]
+        MOVED.set(MOVED.get() + entries);
+        let _ = entries;
+    }
+
+    /// What this thread has looked at and moved since the last call.
     #[cfg(test)]
-    pub(in crate::queue) use counting::{note, note_moved, take};
+    pub(in crate::queue) fn take() -> (usize, usize) {
+        (LOOKED.take(), MOVED.take())
+    }
 }

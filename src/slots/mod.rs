@@ -14,7 +14,7 @@ mod word;
 pub(crate) use cache::SlotCache;
 pub(crate) use pool::SlotPool;
 pub(crate) use slot::{
-    ClaimResult, Handle, ReleaseResult, Reset, Running, Slot, StopOutcome, Vacant,
+    ClaimResult, Handle, ReleaseResult, Reset, Running, Slot, StopOutcome, Unowned, Vacant,
 };
 pub(crate) use stored_task::{Kind, StoredTask};
 pub(crate) use word::Phase;

@@ -103,7 +103,7 @@ impl SlotPool {
         }
     }
 
-    /// Groups below have been claimed from. SeqCst: what this misses was claimed after it.
+    /// Groups below have been claimed from. `SeqCst`: what this misses was claimed after it.
     pub(crate) fn used_groups(&self) -> u32 {
         self.used.load(Ordering::SeqCst)
     }
