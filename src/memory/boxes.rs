@@ -1,8 +1,9 @@
 //! Values by index that are value when first asked for, one allocation each.
 
 use super::table::{Table, Zeroed};
+use crate::sync::AtomicU32;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Null, or from `Box::into_raw`.
 struct Place<T>(AtomicPtr<T>);
@@ -23,7 +24,7 @@ pub(crate) struct BoxTable<T: Sync + Send> {
 }
 
 impl<T: Sync + Send> BoxTable<T> {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         BoxTable {
             places: Table::new(),
             used: AtomicU32::new(0),
@@ -75,7 +76,8 @@ impl<T: Sync + Send> BoxTable<T> {
 
 impl<T: Sync + Send> Drop for BoxTable<T> {
     fn drop(&mut self) {
-        for (_, place) in self.places.iter(0..*self.used.get_mut()) {
+        // Relaxed: nobody uses the table any more.
+        for (_, place) in self.places.iter(0..self.used.load(Ordering::Relaxed)) {
             let value = place.0.load(Ordering::Relaxed);
             if !value.is_null() {
                 // SAFETY: from `Box::into_raw`, and nobody uses the table any more.

@@ -11,7 +11,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// Entries in a chunk.
 pub(super) const CELLS: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 31 };
 /// Chunks of the first block: 32 KiB.
-const FIRST: u32 = 64;
+const FIRST: u32 = if cfg!(hashed_wheel_loom) { 8 } else { 64 };
 
 /// The number of a chunk; 0 is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +127,12 @@ impl Chunks {
             }
             self.free.release(word, u64::MAX);
         }
+    }
+
+    /// How many of the first 63 are in use.
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(super) fn in_use(&self) -> u32 {
+        self.free.claimed(0).count_ones() - 1
     }
 
     /// Bytes of the chunks in use or kept for later.
