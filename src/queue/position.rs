@@ -5,7 +5,7 @@ use std::fmt;
 
 /// `serial:32 | chunk:26 | cell:6`, in one word, so that one compare-and-swap moves it.
 ///
-/// The serial number goes up with each chunk that the shard opens. A word comes again after 2^32 chunks, 1.3 × 10^11
+/// 26 bits name a chunk: `Chunks` hands out no others. The serial number goes up with each chunk that the shard opens. A word comes again after 2^32 chunks, 1.3 × 10^11
 /// pushes of one thread: only a thread that was interrupted for hours, between a load and its compare-and-swap, and
 /// that comes back at the very word could mistake one for the other.
 #[derive(Clone, Copy, PartialEq, Eq)]
