@@ -4,7 +4,7 @@ use super::Slot;
 use super::StoredTask;
 use super::{Probe, arm, explore, free_slot};
 use crate::slots::Handle;
-use crate::slots::{ClaimResult, ReleaseResult, Running, StopOutcome};
+use crate::slots::{ClaimResult, ReleaseResult, Running, StopOutcome, Unowned};
 use crate::time::Tick;
 use loom::thread;
 use std::sync::Arc;
@@ -94,9 +94,10 @@ fn cancel_all_during_a_periodic_run_ends_it_once() {
             let slot = Arc::clone(&slot);
             move || {
                 // As `Shared::cancel_all`.
-                let task = slot.cancel_unowned().expect("nobody else ends it");
-                let armed = task.is_some();
-                drop(task);
+                let cancelled = slot.cancel_unowned();
+                assert!(!matches!(cancelled, Unowned::Left), "nobody else ends it");
+                let armed = matches!(cancelled, Unowned::Cancelled(_));
+                drop(cancelled);
                 (armed, slot.release_here(Handle::Returned))
             }
         });

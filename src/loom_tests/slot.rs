@@ -2,7 +2,7 @@
 
 use super::{Probe, Slot, StoredTask, arm, explore, free_slot};
 use crate::entry::Entry;
-use crate::slots::{ClaimResult, ReleaseResult, Reset, StopOutcome};
+use crate::slots::{ClaimResult, ReleaseResult, Reset, StopOutcome, Unowned};
 use crate::slots::{Handle, Phase};
 use crate::time::Tick;
 use loom::thread;
@@ -231,8 +231,11 @@ fn the_users_and_the_returned_handle_free_the_slot_once_in_any_order() {
 
 /// As `Shared::cancel_all` does with one slot. `Some` if that has ended the timeout, and whether it was the last to go.
 fn cancel_as_one_of_all(slot: &Slot) -> Option<bool> {
-    let task = slot.cancel_unowned()?;
-    drop(task);
+    let cancelled = slot.cancel_unowned();
+    if matches!(cancelled, Unowned::Left) {
+        return None;
+    }
+    drop(cancelled);
     Some(free_if(slot, slot.release_here(Handle::Returned)))
 }
 
