@@ -115,7 +115,7 @@ mod memory;
 mod metrics;
 #[forbid(unsafe_code)]
 mod queue;
-#[expect(unsafe_code, reason = "a number that the slab gave out becomes a slot")]
+#[expect(unsafe_code, reason = "a number that the pool gave out becomes a slot")]
 mod shared;
 #[expect(unsafe_code, reason = "threads share slots by rules of their own")]
 mod slots;
