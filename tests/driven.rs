@@ -85,7 +85,7 @@ fn the_hook_is_called_once_for_what_is_earlier(kind: Kind) {
     let (timer, mut driver) = driven(kind);
     let calls = Count::new();
     let counted = calls.clone();
-    driver.on_wake(move || drop(Some(counted.add())));
+    driver.on_wake(move || _ = counted.add());
     timer.new_timeout(|_| {}, FAR).unwrap();
     assert_eq!(calls.get(), 0, "the loop is awake");
 
@@ -166,7 +166,7 @@ fn stop_ends_a_timer_that_nobody_turns(kind: Kind) {
         let handle = timer.handle();
         let calls = Count::new();
         let counted = calls.clone();
-        driver.on_wake(move || drop(Some(counted.add())));
+        driver.on_wake(move || _ = counted.add());
         let (guard, drops) = Guard::new();
         let task = move |_: &_| drop(guard);
         let timeout = timer.new_timeout(task, FAR).unwrap();
@@ -335,9 +335,9 @@ fn threads_that_schedule_wake_a_loop_that_sleeps(kind: Kind) {
         }
         fired += driver.turn() as u64;
     }
-    clients
-        .into_iter()
-        .for_each(|client| client.join().unwrap());
+    for client in clients {
+        client.join().unwrap();
+    }
     assert_eq!(early.get(), 0);
     assert_eq!(driver.next_due(), None);
     assert_counts_add_up(&timer);

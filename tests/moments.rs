@@ -103,7 +103,7 @@ fn a_moment_that_has_passed_counts_as_zero_delay(kind: Kind) {
     timer.start().unwrap();
     clock.advance(ms(1_005));
     for ago in [0, 1, 5, 6, 500, 1_005] {
-        let moment = timer.now() - ms(ago);
+        let moment = timer.now().checked_sub(ms(ago)).unwrap();
         let timeout = timer
             .new_timeout_at(noting(&seen, &clock, ago), moment)
             .unwrap();
@@ -138,12 +138,14 @@ fn a_passed_moment_is_late_from_the_last_boundary_processed(kind: Kind) {
     timer.start().unwrap();
     clock.advance(ms(1_005));
     assert_eq!(timer.stats().tick, 100);
-    timer.new_timeout_at(|_| {}, timer.now() - ms(600)).unwrap();
+    timer
+        .new_timeout_at(|_| {}, timer.now().checked_sub(ms(600)).unwrap())
+        .unwrap();
     clock.advance(ms(10));
     assert_eq!(timer.stats().max_lateness, ms(10), "1000 to 1010");
     // Also after a reset into the past.
     let timeout = timer.new_timeout(|_| {}, FAR).unwrap();
-    assert!(timeout.reset_at(timer.now() - ms(600)));
+    assert!(timeout.reset_at(timer.now().checked_sub(ms(600)).unwrap()));
     clock.advance(ms(10));
     assert!(timeout.is_expired());
     assert_eq!(timer.stats().max_lateness, ms(10), "1010 to 1020");
@@ -180,7 +182,7 @@ fn a_task_schedules_for_a_moment_that_has_passed(kind: Kind) {
     let task = move |timeout: &hashed_wheel::Timeout| {
         outer(timeout);
         let timer = timeout.timer();
-        let passed = timer.now() - ms(30);
+        let passed = timer.now().checked_sub(ms(30)).unwrap();
         timer.new_timeout_at(inner, passed).unwrap();
     };
     timer.new_timeout(task, ms(50)).unwrap();
@@ -283,7 +285,7 @@ fn a_rejected_moment_gives_the_task_back(kind: Kind) {
     let task = move |_: &_| drop(given);
     let rejected = timer.new_timeout_at(task, timer.now()).unwrap_err();
     assert!(matches!(rejected.reason, RejectReason::Stopped));
-    let _task = rejected.task;
+    drop(rejected.task);
     assert_eq!(timer.stats().rejected, 1);
 }
 
@@ -359,7 +361,7 @@ fn interval_at_begins_at_its_moment(kind: Kind) {
         (100, [110, 150, 200]),
         (75, [110, 130, 180]),
     ] {
-        let first = timer.now() + ms(first) - ms(100);
+        let first = (timer.now() + ms(first)).checked_sub(ms(100)).unwrap();
         let mut interval = timer.interval_at(first, ms(50));
         let mut seen = Vec::new();
         let local = ManualClock::new();

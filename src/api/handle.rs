@@ -86,13 +86,11 @@ impl TimerHandle {
         let time = self.shared().clock().time_of(deadline);
         self.shared()
             .schedule(StoredTask::once(task), When::At(time))
-            .map_err(
+            .map_err(|(task, reason)| Rejected {
                 // SAFETY: the task comes back as it was stored, two lines above.
-                |(task, reason)| Rejected {
-                    task: unsafe { task.into_once() },
-                    reason,
-                },
-            )
+                task: unsafe { task.into_once() },
+                reason,
+            })
     }
 
     /// The time on the timer's clock, as an instant: [`Instant::now`], or that of a

@@ -1,8 +1,10 @@
-//! Who gives a timer's memory back, when its owner and the last handle go at the same time.
+//! Who gives a timer's memory back, when its owner and the last handle go at the same time; and the set of free
+//! indices.
 
 use super::Slot;
-use super::{Probe, arm, builder, explore, free_slot};
+use super::{Probe, arm, builder, explore, free_slot, unexplored};
 use crate::ManualClock;
+use crate::memory::FreeSet;
 use crate::shared::{Lifecycle, StartDecision, StopDecision};
 use crate::slots::Handle;
 use crate::slots::{ReleaseResult, StopOutcome};
@@ -11,7 +13,7 @@ use loom::thread;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A timer's memory, with one slot. It follows `Timeout::drop`, `Shared::free` and `parked` step by
+/// A timer's memory, with one slot. It follows `Timeout::drop`, `Shared::free` and `retired` step by
 /// step, because a model cannot see what is wrong with memory that is really gone: here it only
 /// counts as gone, and whoever touches it after or without the freeing thread's knowledge is caught.
 struct Memory {
@@ -47,11 +49,11 @@ impl Memory {
             return false;
         }
         let stopped = self.touch().lifecycle.is_shutdown();
-        self.touch().slot.free_here(0);
+        self.touch().slot.free_here();
         stopped && self.look()
     }
 
-    /// As `parked::look`.
+    /// As `retired::look`.
     fn look(&self) -> bool {
         let mut parked = self.parked.lock();
         let free = *parked && self.slot.is_free();
@@ -63,7 +65,7 @@ impl Memory {
         free
     }
 
-    /// As `parked::release`, by the last keeper.
+    /// As `retired::release`, by the last keeper.
     fn release(&self) -> bool {
         *self.parked.lock() = true;
         self.look()
@@ -144,5 +146,81 @@ fn the_memory_of_a_real_timer_goes_with_its_owner_or_its_last_handle() {
         drop(builder().clock(&clock).build().unwrap());
         assert_eq!(memory.strong_count(), 0);
         end
+    });
+}
+
+/// A set of which only these bits of word 0 are free, and with `words` words below a full one.
+fn nearly_full(words: u32, free: u64) -> Arc<FreeSet> {
+    unexplored(|| {
+        let set = FreeSet::new();
+        for _ in 1..words {
+            let (word, bits) = set.claim_word();
+            assert_eq!(bits, u64::MAX, "{word}");
+        }
+        set.claim_bits(words - 1, !free);
+        Arc::new(set)
+    })
+}
+
+/// One thread takes the last free index of a word, another releases one: what is free at the end must be found.
+fn fill_and_release(words: u32, release: u32) -> &'static str {
+    let last = (words - 1) * 64;
+    let set = nearly_full(words, 1 << 5);
+    let releases = thread::spawn({
+        let set = Arc::clone(&set);
+        move || set.release_one(release)
+    });
+    let claimed = set.claim_one(words - 1);
+    releases.join().unwrap();
+    let free = if claimed == release {
+        last + 5
+    } else {
+        release
+    };
+    assert!(claimed == last + 5 || claimed == release);
+    assert_eq!(set.claim_word(), (free / 64, 1 << (free % 64)), "hidden");
+    if claimed == release {
+        "the released one"
+    } else {
+        "the last one"
+    }
+}
+
+#[test]
+fn an_index_that_is_released_while_its_word_is_marked_as_full_is_found() {
+    let ends = ["the released one", "the last one"];
+    explore(ends, || fill_and_release(1, 2));
+}
+
+#[test]
+fn an_index_that_is_released_while_the_word_above_is_marked_as_full_is_found() {
+    explore(["the last one"], || fill_and_release(64, 7));
+}
+
+#[test]
+fn two_that_claim_a_word_and_one_that_releases_leave_nothing_hidden() {
+    explore(["none was left", "one was left"], || {
+        let set = nearly_full(1, 1 << 5);
+        let releases = thread::spawn({
+            let set = Arc::clone(&set);
+            move || set.release(0, 1 << 7)
+        });
+        let other = thread::spawn({
+            let set = Arc::clone(&set);
+            move || set.claim_bits(0, 1 << 5 | 1 << 7)
+        });
+        let mine = set.claim_bits(0, 1 << 5);
+        releases.join().unwrap();
+        let others = other.join().unwrap();
+        assert_eq!(mine & others, 0, "claimed twice");
+        let left = (1 << 5 | 1 << 7) & !(mine | others);
+        let (word, bits) = set.claim_word();
+        if left == 0 {
+            assert_eq!((word, bits), (1, u64::MAX));
+            "none was left"
+        } else {
+            assert_eq!((word, bits), (0, left), "hidden");
+            "one was left"
+        }
     });
 }

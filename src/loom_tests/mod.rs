@@ -12,17 +12,17 @@
 //! have been reached: so a model that by mistake explores nothing fails, and so does a list that is
 //! longer than the truth.
 //!
-//! | file | what is loom |
+//! | file | what is modelled |
 //! |---|---|
 //! | [`slot`], [`periodic`] | the transitions of one slot |
-//! | [`cache`] | slots that change hands between threads |
-//! | [`queue`] | the ring and the lane |
-//! | [`sleep`] | the word that the worker sleeps under |
-//! | [`memory`] | who gives a timer's memory back |
+//! | [`cache`] | slots and shards that change hands between threads |
+//! | [`queue`] | the pending queue: push, trim and promote against take, and against `stop` |
+//! | [`sleep`] | the word that the worker sleeps under, and how it finds what is new |
+//! | [`memory`] | who gives a timer's memory back; the set of free indices |
 //! | [`driver`] | the caller's own loop: the hook against `next_due` and `stop` |
 //! | [`fire`], [`start`], [`stop`], [`executor`], [`future`] | the whole timer, by its public methods |
 //!
-//! The whole timer is the production code: worker, engine, wheel, slab, thread-local caches. What
+//! The whole timer is the production code: worker, engine, wheel, slots, thread-local caches. What
 //! differs is in `sync`, and in a few sizes. Time stands still until the worker sleeps until a
 //! boundary, and then jumps there.
 //!

@@ -4,7 +4,7 @@ use super::Slot;
 use super::StoredTask;
 use super::{Probe, arm, explore, free_slot};
 use crate::slots::Handle;
-use crate::slots::{ClaimResult, ReleaseResult, Running, StopOutcome};
+use crate::slots::{ClaimResult, ReleaseResult, Running, StopOutcome, Unowned};
 use crate::time::Tick;
 use loom::thread;
 use std::sync::Arc;
@@ -78,6 +78,46 @@ fn a_periodic_run_its_cancel_and_stop_end_it_once() {
 }
 
 #[test]
+fn cancel_all_during_a_periodic_run_ends_it_once() {
+    let ends = [
+        "cancelled during its run",
+        "armed again, then cancelled with all",
+    ];
+    explore(ends, move || {
+        let probe = Probe::default();
+        let (slot, running, task) = running(&probe);
+        let user = thread::spawn({
+            let slot = Arc::clone(&slot);
+            move || slot.release_here(Handle::User)
+        });
+        let all = thread::spawn({
+            let slot = Arc::clone(&slot);
+            move || {
+                // As `Shared::cancel_all`.
+                let cancelled = slot.cancel_unowned();
+                assert!(!matches!(cancelled, Unowned::Left), "nobody else ends it");
+                let armed = matches!(cancelled, Unowned::Cancelled(_));
+                drop(cancelled);
+                (armed, slot.release_here(Handle::Returned))
+            }
+        });
+        let ended = end_run(&slot, running, task);
+        let user = user.join().unwrap();
+        let (armed, all) = all.join().unwrap();
+
+        assert!(probe.is_gone());
+        assert_eq!(armed, ended.is_none(), "one of the two has the task");
+        let last = [Some(user), Some(all), ended];
+        let last = last
+            .into_iter()
+            .flatten()
+            .filter(|left| *left == ReleaseResult::Abandoned);
+        assert_eq!(last.count(), 1, "one of the three frees the slot");
+        if armed { ends[1] } else { ends[0] }
+    });
+}
+
+#[test]
 fn the_runner_and_both_handles_free_the_slot_once_in_any_order() {
     let ends = ["the user's handle", "the returned handle", "the runner"];
     explore(ends, move || {
@@ -98,7 +138,7 @@ fn the_runner_and_both_handles_free_the_slot_once_in_any_order() {
                 .count(),
             1
         );
-        slot.free_here(0);
+        slot.free_here();
         assert!(probe.is_gone());
         let last = all
             .iter()

@@ -1,226 +1,354 @@
-//! The ring and the lane: what several producers push, one worker takes. The ring has room for two
-//! entries here, and a heap of two is compacted.
+//! The pending queue: an owner pushes, trims and promotes while the timer thread takes. A chunk has two cells here, and
+//! an owner that has two entries waiting samples them.
 
-use super::Slot;
-use super::{Probe, arm_number, explore, free_slot};
+use super::{Probe, Slot, arm_number, explore, free_slot, unexplored};
 use crate::entry::Entry;
-use crate::queue::pending::{EntrySink, Inlet, InsertOutcome, Lane, Liveness, Pushed};
-use crate::queue::ring::Ring;
+use crate::queue::{EntrySink, InsertOutcome, Liveness, PendingQueue, Reader, Take, way};
+use crate::shared::{Lifecycle, StartDecision, StopDecision};
+use crate::slots::StopOutcome;
 use crate::time::Tick;
 use loom::thread;
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 
-/// A lane and the slots that its entries are about.
+/// A queue, and the numbers of the entries that are dead. They are no part of the model.
 pub(super) struct Queue {
-    pub(super) lane: Box<[Lane]>,
-    pub(super) slots: Vec<Slot>,
+    pub(super) queue: PendingQueue,
+    dead: Mutex<HashSet<u32>>,
 }
 
 impl Queue {
-    pub(super) fn new(slots: usize) -> Queue {
-        Queue {
-            lane: Lane::all(),
-            slots: (0..slots).map(|_| free_slot()).collect(),
+    pub(super) fn new() -> Arc<Queue> {
+        Arc::new(Queue {
+            queue: PendingQueue::new(),
+            dead: Mutex::default(),
+        })
+    }
+
+    /// Pushes entries that are due at 9 to shard 0.
+    fn push(&self, numbers: impl IntoIterator<Item = u32>) {
+        for number in numbers {
+            self.push_to(0, number, 9);
         }
     }
 
-    pub(super) fn lane(&self) -> &Lane {
-        &self.lane[0]
+    pub(super) fn push_to(&self, shard: u32, number: u32, due: u64) {
+        let entry = Entry::new(Tick(due), 1, number, 0);
+        let place = self.queue.shard(shard);
+        self.queue.push(shard, place, entry, self, || Tick::ZERO);
     }
 
-    pub(super) fn push(&self, entry: Entry) -> Pushed {
-        self.lane().push(entry, self)
-    }
-
-    fn put(&self, entry: Entry) {
-        let _ = self.push(entry);
+    fn kill(&self, numbers: impl IntoIterator<Item = u32>) {
+        self.dead.lock().unwrap().extend(numbers);
     }
 }
 
 impl Liveness for Queue {
-    fn now(&self) -> u64 {
-        0
-    }
-
     fn prefetch(&self, _: Entry) {}
 
-    /// Without slots, every entry lives.
     fn is_dead(&self, entry: Entry) -> bool {
-        let slot = self.slots.get(entry.slot() as usize);
-        slot.is_some_and(|slot| slot.is_dead(entry))
+        self.dead.lock().unwrap().contains(&entry.slot())
     }
 }
 
-/// A wheel that only remembers what was filed.
-#[derive(Default)]
-pub(super) struct Wheel(pub(super) Vec<Entry>);
+/// The timer thread's side, with a wheel that only remembers what it was given.
+pub(super) struct Taker {
+    queue: Arc<Queue>,
+    pub(super) reader: Reader,
+    pub(super) filed: Vec<Entry>,
+}
 
-impl EntrySink for Wheel {
+impl Taker {
+    pub(super) fn new(queue: &Arc<Queue>) -> Taker {
+        way::take();
+        Taker {
+            queue: Arc::clone(queue),
+            reader: Reader::default(),
+            filed: Vec::new(),
+        }
+    }
+
+    /// Looks and takes. How many entries that live were filed.
+    fn take_some(&mut self, quota: usize) -> usize {
+        self.take(Take::Everything, quota)
+    }
+
+    pub(super) fn take(&mut self, take: Take, quota: usize) -> usize {
+        let mut wheel = Wheel(&self.queue, &mut self.filed);
+        self.reader.look(&self.queue.queue, 0);
+        self.reader
+            .transfer(&self.queue.queue, take, quota, &mut wheel)
+    }
+
+    /// Takes all that is left when nobody pushes any more: one look must do. The numbers of all that
+    /// were filed.
+    fn finish(mut self) -> Vec<u32> {
+        self.take_some(usize::MAX);
+        assert!(self.reader.is_drained(), "the owner is gone");
+        assert_eq!(self.queue.queue.len(), 0);
+        let (shards, chunks) = self.queue.queue.holdings();
+        assert_eq!(chunks, shards, "each keeps its last chunk");
+        self.filed.iter().map(|entry| entry.slot()).collect()
+    }
+}
+
+struct Wheel<'a>(&'a Queue, &'a mut Vec<Entry>);
+
+impl EntrySink for Wheel<'_> {
     fn prefetch(&self, _: Entry) {}
 
-    fn file(&mut self, entry: Entry) -> InsertOutcome {
-        self.0.push(entry);
-        InsertOutcome::InWheel
+    fn insert(&mut self, entry: Entry) -> InsertOutcome {
+        self.1.push(entry);
+        if self.0.is_dead(entry) {
+            InsertOutcome::Dropped
+        } else {
+            InsertOutcome::Inserted
+        }
     }
 }
 
-/// An entry that is known by its number, of a producer whose entries have the same hundred.
-fn entry(number: u32) -> Entry {
-    Entry::new(Tick(1), 1, number, 0)
-}
-
-/// Checks that all of these came, each producer's in order.
-fn check(filed: &[Entry], expected: &[u32]) {
-    let numbers: Vec<_> = filed.iter().map(|entry| entry.slot()).collect();
-    let mut by_producer = numbers.clone();
-    by_producer.sort_by_key(|number| number / 100);
-    assert_eq!(by_producer, expected, "filed as {numbers:?}");
+/// Checks that what was filed are these, in this order, but for dead ones, which need not come.
+fn check(queue: &Queue, filed: &[u32], pushed: impl IntoIterator<Item = u32>) {
+    let dead = queue.dead.lock().unwrap();
+    let mut filed_on = filed.iter().peekable();
+    for number in pushed {
+        if filed_on.next_if(|next| **next == number).is_none() {
+            assert!(dead.contains(&number), "{number} is not in {filed:?}");
+        }
+    }
+    assert_eq!(filed_on.next(), None, "too many in {filed:?}");
 }
 
 #[test]
-fn two_producers_and_the_consumer_of_a_ring_lose_nothing() {
-    explore(["all went in", "one found it full"], || {
-        let ring = Arc::new(Ring::new(2));
-        let other = thread::spawn({
-            let ring = Arc::clone(&ring);
-            move || ring.push(entry(200))
+fn what_an_owner_pushes_is_taken_once_and_in_order() {
+    // How many of the three the worker met while they were pushed.
+    explore([0, 1, 2, 3], || {
+        let queue = Queue::new();
+        let owner = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.push(1..4)
         });
-        let consumer = thread::spawn({
-            let ring = Arc::clone(&ring);
-            move || [ring.pop(), ring.pop()]
-        });
-        let pushed = [
-            ring.push(entry(100)),
-            ring.push(entry(101)),
-            other.join().unwrap(),
-        ];
-        let early = consumer.join().unwrap();
-        let late = [ring.pop(), ring.pop(), ring.pop()];
-        assert_eq!(ring.len(), 0);
+        let mut taker = Taker::new(&queue);
+        let met = taker.take_some(usize::MAX);
+        owner.join().unwrap();
+        check(&queue, &taker.finish(), 1..4);
+        met
+    });
+}
 
-        let popped: Vec<_> = early.into_iter().chain(late).flatten().collect();
-        let pushed: Vec<_> = [100, 101, 200]
-            .into_iter()
-            .zip(pushed)
-            .filter_map(|(number, pushed)| pushed.then_some(number))
-            .collect();
-        check(&popped, &pushed);
-        if pushed.len() == 3 {
-            "all went in"
+#[test]
+fn one_owners_order_survives_a_cut_transfer() {
+    explore([2, 3], || {
+        let queue = Queue::new();
+        unexplored(|| queue.push(1..3));
+        let owner = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.push(3..5)
+        });
+        let mut taker = Taker::new(&queue);
+        assert_eq!(taker.take_some(1), 1);
+        assert!(taker.reader.is_cut());
+        let met = 1 + taker.take_some(2);
+        owner.join().unwrap();
+        check(&queue, &taker.finish(), 1..5);
+        met
+    });
+}
+
+#[test]
+fn two_owners_share_the_chunks_and_mix_nothing_up() {
+    explore([1, 2, 3, 4], || {
+        let queue = Queue::new();
+        unexplored(|| {
+            queue.push_to(0, 1, 9);
+            queue.push_to(1, 101, 9);
+            queue.kill([1]);
+            queue.push_to(0, 2, 9);
+            queue.kill([2]);
+        });
+        // Trims both, gives no chunk back and opens another; the next one also gives one back.
+        let first = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.push_to(0, 3, 9)
+        });
+        let second = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || (102..104).for_each(|number| queue.push_to(1, number, 9))
+        });
+        let mut taker = Taker::new(&queue);
+        let met = taker.take_some(usize::MAX);
+        first.join().unwrap();
+        second.join().unwrap();
+        let filed = taker.finish();
+        let (one, two): (Vec<u32>, Vec<u32>) = filed.iter().partition(|number| **number < 100);
+        check(&queue, &one, 1..4);
+        check(&queue, &two, 101..104);
+        met
+    });
+}
+
+#[test]
+fn an_owner_that_trims_and_the_worker_take_each_entry_once() {
+    let ends = [
+        "trimmed",
+        "trimmed while it was being taken",
+        "taken",
+        "taken after a part was trimmed",
+    ];
+    explore(ends, move || {
+        let queue = Queue::new();
+        // Two chunks. The first is given back when the owner trims, and at once the owner's own again.
+        unexplored(|| {
+            queue.push(1..5);
+            queue.kill(1..5);
+        });
+        let owner = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.push([5])
+        });
+        let mut taker = Taker::new(&queue);
+        taker.take_some(usize::MAX);
+        owner.join().unwrap();
+        let lost = way::take() == way::LOST;
+        let filed = taker.finish();
+        check(&queue, &filed, 1..6);
+        match (filed.len(), lost) {
+            (1, false) => ends[0],
+            (1, true) => ends[1],
+            (5, false) => ends[2],
+            _ => ends[3],
+        }
+    });
+}
+
+/// Four entries wait, of which the second is dead, and the owner has seen that in its sample: at its next push it will
+/// promote.
+fn about_to_promote(queue: &Queue) {
+    unexplored(|| {
+        queue.push(1..3);
+        queue.kill([2]);
+        queue.push(3..5);
+    });
+}
+
+#[test]
+fn an_owner_that_promotes_and_the_worker_take_each_entry_once_and_in_order() {
+    let ends = [
+        "promoted before",
+        "the worker helped",
+        "the worker was faster: the batch is void",
+        "the owner was faster: taken after the batch",
+        "the worker was faster: nothing to promote",
+    ];
+    explore(ends, move || {
+        let queue = Queue::new();
+        about_to_promote(&queue);
+        let owner = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.push([5])
+        });
+        let mut taker = Taker::new(&queue);
+        taker.take_some(usize::MAX);
+        owner.join().unwrap();
+        let filed = taker.finish();
+        check(&queue, &filed, 1..6);
+        let ways = way::take();
+        if ways & way::HELPED != 0 {
+            ends[1]
+        } else if ways & way::VOID != 0 {
+            ends[2]
+        } else if ways & way::LOST != 0 {
+            ends[3]
+        } else if filed.len() == 4 {
+            ends[0]
         } else {
-            "one found it full"
+            ends[4]
         }
     });
 }
 
 #[test]
-fn one_threads_order_survives_overflow_and_a_cut_transfer() {
-    // How many of the entries the first transfer has filed; it was to file two at most.
-    explore([0, 1, 2], || {
-        let queue = Arc::new(Queue::new(0));
-        let producer = thread::spawn({
+fn two_promotions_in_a_row_and_a_cut_transfer_keep_the_order() {
+    // How many the two transfers have met: one that finds a batch announced meanwhile leaves the rest for the next.
+    explore([1, 2, 3], || {
+        let queue = Queue::new();
+        about_to_promote(&queue);
+        unexplored(|| queue.kill([4]));
+        // 5 and 7 open a chunk: two batches.
+        let owner = thread::spawn({
             let queue = Arc::clone(&queue);
-            move || (100..105).for_each(|number| queue.put(entry(number)))
+            move || queue.push(5..8)
         });
-        let (mut inlet, mut wheel) = (Inlet::default(), Wheel::default());
-        let first = inlet.drain(queue.lane(), 2, &mut wheel);
-        inlet.drain(queue.lane(), 2, &mut wheel);
-        producer.join().unwrap();
-        // Until all that was taken out is filed, and then what is left.
-        inlet.drain(queue.lane(), 9, &mut wheel);
-        inlet.drain(queue.lane(), 9, &mut wheel);
-
-        assert!(inlet.is_drained() && inlet.is_empty(queue.lane()));
-        check(&wheel.0, &[100, 101, 102, 103, 104]);
-        first
+        let mut taker = Taker::new(&queue);
+        let met = taker.take_some(1) + taker.take_some(2);
+        owner.join().unwrap();
+        check(&queue, &taker.finish(), 1..8);
+        met
     });
 }
 
-#[test]
-fn two_producers_that_make_room_at_once_keep_their_orders() {
-    // How many entries were in the queue when the worker came.
-    explore([2, 3, 4], || {
-        let queue = Arc::new(Queue::new(0));
-        (100..102).for_each(|number| queue.put(entry(number)));
-        let other = thread::spawn({
-            let queue = Arc::clone(&queue);
-            move || queue.put(entry(200))
-        });
-        let worker = thread::spawn({
-            let queue = Arc::clone(&queue);
-            move || {
-                let (mut inlet, mut wheel) = (Inlet::default(), Wheel::default());
-                let found = inlet.drain(queue.lane(), 9, &mut wheel);
-                (inlet, wheel, found)
-            }
-        });
-        queue.put(entry(102));
-        other.join().unwrap();
-        let (mut inlet, mut wheel, found) = worker.join().unwrap();
-        inlet.drain(queue.lane(), 9, &mut wheel);
-        check(&wheel.0, &[100, 101, 102, 200]);
-        found
+/// As `Shared::schedule` against `shutdown::finish`, with one slot that is scheduled when the queue is as `prepare`
+/// leaves it.
+fn schedule_and_stop(prepare: fn(&Queue)) -> &'static str {
+    struct Timer {
+        slot: Slot,
+        queue: Arc<Queue>,
+        lifecycle: Lifecycle,
+    }
+    let timer = Arc::new(Timer {
+        slot: free_slot(),
+        queue: Queue::new(),
+        lifecycle: Lifecycle::new(),
     });
-}
-
-#[test]
-fn a_lane_is_never_found_empty_while_its_ring_is_moved_to_the_heap() {
-    explore(["before", "meanwhile", "after"], || {
-        let queue = Arc::new(Queue::new(0));
-        (100..102).for_each(|number| queue.put(entry(number)));
-        let producer = thread::spawn({
-            let queue = Arc::clone(&queue);
-            move || queue.put(entry(102))
-        });
-        assert!(!queue.lane().is_empty());
-        let end = match queue.lane().len() {
-            2 => "before",
-            3 => "after",
-            _ => "meanwhile",
-        };
-        producer.join().unwrap();
-        end
+    unexplored(|| {
+        assert_eq!(timer.lifecycle.begin_start(), StartDecision::Starting);
+        timer.lifecycle.started(0);
     });
-}
-
-#[test]
-fn a_compaction_drops_the_dead_and_only_them() {
-    explore(["dropped by the producer", "left to the worker"], || {
-        let queue = Arc::new(Queue::new(3));
-        let probes: Vec<_> = (0..3).map(|_| Probe::default()).collect();
-        let arm = |queue: &Queue, number: u32| {
-            let index = number as usize;
-            arm_number(&queue.slots[index], number, probes[index].task(), 1)
-        };
-        (0..2).for_each(|number| queue.put(arm(&queue, number)));
-        let user = thread::spawn({
-            let queue = Arc::clone(&queue);
-            move || assert!(queue.slots[0].cancel(|| ()))
-        });
-        let crowded = queue.push(arm(&queue, 2)) == Pushed::Crowded;
-        user.join().unwrap();
-
-        let (mut inlet, mut wheel) = (Inlet::default(), Wheel::default());
-        let filed = inlet.drain(queue.lane(), 9, &mut wheel);
-        let live: Vec<_> = wheel
-            .0
-            .iter()
-            .filter(|entry| !queue.is_dead(**entry))
-            .collect();
-        assert_eq!(
-            live.iter().map(|entry| entry.slot()).collect::<Vec<_>>(),
-            [1, 2]
-        );
-        assert_eq!(
-            crowded,
-            filed == 3,
-            "two that live are a crowd here, one is not"
-        );
-        (1..3).for_each(|index| assert!(queue.slots[index].disarm().is_some()));
-        if filed == 2 {
-            "dropped by the producer"
-        } else {
-            "left to the worker"
+    prepare(&timer.queue);
+    let probe = Probe::default();
+    let producer = thread::spawn({
+        let (timer, probe) = (Arc::clone(&timer), probe.clone());
+        move || {
+            let entry = arm_number(&timer.slot, 5, probe.task(), 9);
+            let queue = &timer.queue;
+            let shard = queue.queue.shard(0);
+            queue.queue.push(0, shard, entry, &**queue, || Tick::ZERO);
+            timer.lifecycle.is_shutdown() && timer.slot.disarm().is_some()
         }
     });
+    assert_eq!(timer.lifecycle.request_stop(false), StopDecision::Running);
+    timer.queue.queue.order_after_pushes();
+    let returned = timer.slot.stop() == StopOutcome::Returned;
+    let taken_back = producer.join().unwrap();
+    assert!(
+        returned ^ taken_back,
+        "one of the two: {returned}, {taken_back}"
+    );
+    if returned {
+        drop(timer.slot.take_stopped());
+        "returned"
+    } else {
+        "taken back"
+    }
+}
+
+#[test]
+fn a_push_is_before_the_scan_of_stop_or_sees_the_stop() {
+    // Nothing but P1 is sequentially consistent in this push.
+    let ends = ["returned", "taken back"];
+    explore(ends, || {
+        schedule_and_stop(|queue| unexplored(|| queue.push([1])))
+    });
+}
+
+#[test]
+fn a_push_that_promotes_is_before_the_scan_of_stop_or_sees_the_stop() {
+    explore(["returned", "taken back"], || {
+        schedule_and_stop(about_to_promote)
+    });
+}
+
+#[test]
+fn the_first_push_to_a_shard_is_before_the_scan_of_stop_or_sees_the_stop() {
+    explore(["returned", "taken back"], || schedule_and_stop(|_| ()));
 }

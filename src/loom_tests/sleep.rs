@@ -1,12 +1,11 @@
-//! The word that the worker sleeps under, with a lane in front of it and a worker that does nothing
-//! else, in the order of `worker::work`: empty the lane, plan, announce, empty it again, park. A wake-up
-//! that is lost is a deadlock. Here the worker is the main thread.
+//! How the timer thread sleeps: the parker's word, the ready bits and the earliest due tick of each shard, with a
+//! timer thread that does nothing else, in the order of `worker::work`: look, take, plan, announce the plan, look again,
+//! park. It takes what is due by tick 1 and leaves the rest in its shard, so it knows of that by its
+//! earliest due tick alone. A wake-up that is lost is a deadlock. Here the timer thread is the main thread.
 
-use super::explore;
-use super::queue::{Queue, Wheel};
-use crate::entry::Entry;
-use crate::queue::pending::{Inlet, Pushed};
-use crate::queue::sleep::{Sleep, Slept};
+use super::queue::{Queue, Taker};
+use super::{explore, unexplored};
+use crate::queue::{Take, WakeReason};
 use crate::shared::{Lifecycle, StartDecision, StopDecision};
 use crate::sync::thread::current;
 use crate::time::Tick;
@@ -14,131 +13,185 @@ use loom::thread;
 use std::sync::Arc;
 use std::time::Duration;
 
-struct Timer {
-    queue: Queue,
-    sleep: Sleep,
-    lifecycle: Lifecycle,
-}
-
-impl Timer {
-    /// A timer that has started, on this thread.
-    fn new() -> Arc<Timer> {
-        let timer = Timer {
-            queue: Queue::new(0),
-            sleep: Sleep::new(),
-            lifecycle: Lifecycle::new(),
-        };
-        timer.sleep.adopt();
-        assert_eq!(timer.lifecycle.begin_start(), StartDecision::Starting);
-        timer.lifecycle.started(0);
-        Arc::new(timer)
-    }
-
-    /// As `Shared::submit`.
-    fn submit(&self, due: u64) -> Pushed {
-        let pushed = self.queue.push(Entry::new(Tick(due), 1, 0, 0));
-        let crowded = pushed == Pushed::Crowded;
-        self.sleep.wake_for(Tick(due), crowded, || Tick::ZERO);
-        pushed
-    }
+/// A queue whose timer thread is this one.
+fn queue() -> Arc<Queue> {
+    let queue = Queue::new();
+    queue.queue.register_worker();
+    queue
 }
 
 /// What the worker has.
-#[derive(Default)]
 struct Worker {
-    inlet: Inlet,
-    wheel: Wheel,
+    queue: Arc<Queue>,
+    taker: Taker,
     announced: usize,
     slept: usize,
 }
 
 impl Worker {
-    fn transfer(&mut self, timer: &Timer) {
-        self.inlet
-            .drain(timer.queue.lane(), usize::MAX, &mut self.wheel);
+    fn new(queue: &Arc<Queue>) -> Worker {
+        Worker {
+            queue: Arc::clone(queue),
+            taker: Taker::new(queue),
+            announced: 0,
+            slept: 0,
+        }
     }
 
-    /// As `Engine::plan`, with the wheel at boundary 0.
+    fn transfer(&mut self) {
+        let due = Tick(1);
+        self.taker.take(Take::Soon { due, now: 0 }, usize::MAX);
+    }
+
+    /// As `Engine::next_wakeup`, with the wheel at boundary 0 and a lead of one tick.
     fn plan(&self) -> Tick {
-        let due = self.wheel.0.iter().map(|entry| entry.due()).min();
-        if self.inlet.is_drained() {
-            due.unwrap_or(Tick::NEVER)
-        } else {
-            Tick(1)
+        if self.taker.reader.is_cut() {
+            return Tick(1);
         }
+        let filed = self.taker.filed.iter().map(|entry| entry.due()).min();
+        let waiting = match self.taker.reader.earliest() {
+            Tick::NEVER => Tick::NEVER,
+            earliest => Tick(earliest.0 - 1).max(Tick(1)),
+        };
+        filed.unwrap_or(Tick::NEVER).min(waiting)
     }
 
     /// As `worker::sleep`, and `Engine::transfer_and_recheck` inside. Of the boundaries only the first comes by
     /// itself: to sleep until another is to sleep for ever, unless somebody comes.
-    fn sleep(&mut self, timer: &Timer) {
+    fn sleep(&mut self, stopped: impl Fn() -> bool) {
         let plan = self.plan();
         self.announced += 1;
-        let slept = timer.sleep.sleep(
+        let queue = Arc::clone(&self.queue);
+        let slept = queue.queue.park_worker(
             plan,
             true,
             || (plan == Tick(1)).then_some(Duration::from_millis(1)),
             || {
                 if plan > Tick(1) {
-                    self.transfer(timer);
+                    self.transfer();
                 }
-                self.plan() < plan || timer.lifecycle.is_shutdown()
+                self.plan() < plan || stopped()
             },
         );
-        self.slept += usize::from(slept != Slept::Not);
+        self.slept += usize::from(slept != WakeReason::Awake);
     }
 
+    /// Whether it will not be late for what is due then.
     fn knows(&self, due: u64) -> bool {
-        self.wheel.0.iter().any(|entry| entry.due() == Tick(due))
+        self.plan() <= Tick(due)
+    }
+
+    /// Goes on until it knows of something due then.
+    fn work_until_it_knows(&mut self, due: u64) {
+        self.transfer();
+        while !self.knows(due) {
+            self.sleep(|| false);
+            self.transfer();
+        }
+    }
+
+    fn end(&self) -> &'static str {
+        match (self.announced, self.slept) {
+            (0, _) => "seen at once",
+            (_, 0) => "seen in the last look",
+            _ => "woken",
+        }
     }
 }
 
+const ENDS: [&str; 3] = ["seen at once", "seen in the last look", "woken"];
+
 #[test]
 fn a_push_while_the_worker_falls_asleep_is_seen_or_wakes_it() {
-    let ends = [
-        "seen at once",
-        "seen in the last look",
-        "woken",
-        "met before its push was completed",
-    ];
-    explore(ends, || {
-        let timer = Timer::new();
+    explore(ENDS, || {
+        let queue = queue();
         let producer = thread::spawn({
-            let timer = Arc::clone(&timer);
-            move || assert_eq!(timer.submit(5), Pushed::Queued)
+            let queue = Arc::clone(&queue);
+            move || queue.push_to(0, 1, 5)
         });
-        let mut worker = Worker::default();
-        let mut unfinished = false;
-        worker.transfer(&timer);
-        while !worker.knows(5) {
-            unfinished |= !worker.inlet.is_drained();
-            worker.sleep(&timer);
-            worker.transfer(&timer);
-        }
+        let mut worker = Worker::new(&queue);
+        worker.work_until_it_knows(5);
         producer.join().unwrap();
-        match (worker.announced, worker.slept) {
-            (0, _) => "seen at once",
-            _ if unfinished => "met before its push was completed",
-            (_, 0) => "seen in the last look",
+        worker.end()
+    });
+}
+
+/// It need not say so: the shard's bit is set already, and the worker comes by.
+#[test]
+fn an_earlier_push_to_a_shard_that_is_announced_is_seen_or_wakes_the_worker() {
+    explore(ENDS, || {
+        let queue = queue();
+        unexplored(|| queue.push_to(0, 1, 9));
+        let producer = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.push_to(0, 2, 5)
+        });
+        let mut worker = Worker::new(&queue);
+        worker.work_until_it_knows(5);
+        producer.join().unwrap();
+        worker.end()
+    });
+}
+
+/// The worker has looked at the shard and left everything in it.
+#[test]
+fn an_earlier_push_to_a_shard_that_was_left_alone_is_seen_or_wakes_the_worker() {
+    explore(ENDS, || {
+        let queue = queue();
+        let mut worker = Worker::new(&queue);
+        unexplored(|| {
+            queue.push_to(0, 1, 9);
+            worker.transfer();
+        });
+        let producer = thread::spawn({
+            let queue = Arc::clone(&queue);
+            // A later one in between, which says something and changes nothing.
+            move || [9, 5].into_iter().for_each(|due| queue.push_to(0, 2, due))
+        });
+        worker.work_until_it_knows(5);
+        producer.join().unwrap();
+        worker.end()
+    });
+}
+
+/// What is due at the first boundary is taken at once, and with it all that was pushed before: the
+/// earliest due tick is forgotten then. That of a later push must not be.
+#[test]
+fn a_push_to_a_shard_that_is_being_emptied_is_seen_or_wakes_the_worker() {
+    explore(["taken with the others", "seen", "woken"], || {
+        let queue = queue();
+        unexplored(|| queue.push_to(0, 1, 1));
+        let producer = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.push_to(0, 2, 5)
+        });
+        let mut worker = Worker::new(&queue);
+        worker.transfer();
+        assert_eq!(worker.taker.filed[0].due(), Tick(1));
+        // It has fired.
+        worker.taker.filed.remove(0);
+        let taken = worker.knows(5);
+        worker.work_until_it_knows(5);
+        producer.join().unwrap();
+        match (taken, worker.slept) {
+            (true, _) => "taken with the others",
+            (_, 0) => "seen",
             _ => "woken",
         }
     });
 }
 
 #[test]
-fn two_pushes_wake_once_and_the_earlier_is_on_time() {
+fn two_pushes_to_two_shards_wake_once_and_the_earlier_is_on_time() {
     // How often the worker was woken; at most once for each plan.
     explore([0, 1, 2], || {
-        let timer = Timer::new();
+        let queue = queue();
         let producers = [3, 5].map(|due| {
-            let timer = Arc::clone(&timer);
-            thread::spawn(move || assert_eq!(timer.submit(due), Pushed::Queued))
+            let queue = Arc::clone(&queue);
+            thread::spawn(move || queue.push_to(due, due, u64::from(due)))
         });
-        let mut worker = Worker::default();
-        worker.transfer(&timer);
-        while !worker.knows(3) {
-            worker.sleep(&timer);
-            worker.transfer(&timer);
-        }
+        let mut worker = Worker::new(&queue);
+        worker.work_until_it_knows(3);
         for producer in producers {
             producer.join().unwrap();
         }
@@ -149,24 +202,25 @@ fn two_pushes_wake_once_and_the_earlier_is_on_time() {
 }
 
 #[test]
-fn a_crowded_lane_wakes_the_worker_unless_it_could_do_nothing() {
-    /// Three entries are a crowd. None is due before the worker looks by itself.
-    fn crowd(timer: &Timer) {
-        let pushed = [7, 8, 9].map(|due| timer.submit(due));
-        assert_eq!(pushed[2], Pushed::Crowded);
+fn a_crowded_shard_wakes_the_worker_unless_it_could_do_nothing() {
+    /// The third is a crowd. None is due before the worker looks by itself.
+    fn crowd(queue: &Queue) {
+        for due in [7, 8, 9] {
+            queue.push_to(0, due, u64::from(due));
+        }
     }
     explore(["seen in the last look", "woken"], || {
-        let timer = Timer::new();
+        let queue = queue();
         let producer = thread::spawn({
-            let timer = Arc::clone(&timer);
-            move || crowd(&timer)
+            let queue = Arc::clone(&queue);
+            move || crowd(&queue)
         });
         let mut seen = false;
         let look = || {
-            seen = !timer.queue.lane().is_empty();
+            seen = queue.queue.len() > 0;
             seen
         };
-        timer.sleep.sleep(Tick(5), true, || None, look);
+        queue.queue.park_worker(Tick(5), true, || None, look);
         producer.join().unwrap();
         if seen {
             "seen in the last look"
@@ -175,21 +229,21 @@ fn a_crowded_lane_wakes_the_worker_unless_it_could_do_nothing() {
         }
     });
     explore(["before it slept", "while it slept"], || {
-        let timer = Timer::new();
+        let queue = queue();
         let producer = thread::spawn({
-            let timer = Arc::clone(&timer);
+            let queue = Arc::clone(&queue);
             move || {
-                crowd(&timer);
+                crowd(&queue);
                 // The boundary comes.
-                timer.sleep.unpark();
+                queue.queue.wake_worker();
             }
         });
         let mut before = false;
         let look = || {
-            before = timer.queue.lane().len() == 3;
+            before = queue.queue.len() == 3;
             false
         };
-        timer.sleep.sleep(Tick(5), false, || None, look);
+        queue.queue.park_worker(Tick(5), false, || None, look);
         producer.join().unwrap();
         assert_eq!(current().unparks(), 1, "woken by the clock alone");
         if before {
@@ -202,24 +256,23 @@ fn a_crowded_lane_wakes_the_worker_unless_it_could_do_nothing() {
 
 #[test]
 fn stop_wakes_a_worker_that_is_falling_asleep() {
-    explore(["seen at once", "seen in the last look", "woken"], || {
-        let timer = Timer::new();
+    explore(ENDS, || {
+        let queue = queue();
+        let lifecycle = Arc::new(Lifecycle::new());
+        assert_eq!(lifecycle.begin_start(), StartDecision::Starting);
+        lifecycle.started(0);
         let stop = thread::spawn({
-            let timer = Arc::clone(&timer);
+            let (queue, lifecycle) = (Arc::clone(&queue), Arc::clone(&lifecycle));
             move || {
-                assert_eq!(timer.lifecycle.request_stop(false), StopDecision::Running);
-                timer.sleep.unpark();
+                assert_eq!(lifecycle.request_stop(false), StopDecision::Running);
+                queue.queue.wake_worker();
             }
         });
-        let mut worker = Worker::default();
-        while !timer.lifecycle.is_shutdown() {
-            worker.sleep(&timer);
+        let mut worker = Worker::new(&queue);
+        while !lifecycle.is_shutdown() {
+            worker.sleep(|| lifecycle.is_shutdown());
         }
         stop.join().unwrap();
-        match (worker.announced, worker.slept) {
-            (0, _) => "seen at once",
-            (_, 0) => "seen in the last look",
-            _ => "woken",
-        }
+        worker.end()
     });
 }

@@ -1,9 +1,8 @@
-//! One slot and one entry: user, worker and `stop` at the same time.
+//! One slot and one entry: user, worker, `stop` and `cancel_all` at the same time.
 
-use super::Slot;
-use super::{Probe, arm, explore, free_slot};
+use super::{Probe, Slot, StoredTask, arm, explore, free_slot};
 use crate::entry::Entry;
-use crate::slots::{ClaimResult, ReleaseResult, Reset, StopOutcome};
+use crate::slots::{ClaimResult, ReleaseResult, Reset, StopOutcome, Unowned};
 use crate::slots::{Handle, Phase};
 use crate::time::Tick;
 use loom::thread;
@@ -24,7 +23,7 @@ fn fire(slot: &Slot, entry: Entry, now: u64) -> Option<ReleaseResult> {
 /// Frees a slot if the caller was the last; whether it was.
 fn free_if(slot: &Slot, left: ReleaseResult) -> bool {
     if left == ReleaseResult::Abandoned {
-        slot.free_here(0);
+        slot.free_here();
     }
     left == ReleaseResult::Abandoned
 }
@@ -123,7 +122,7 @@ fn a_stale_entry_never_fires_the_next_tenant_early() {
                 assert!(free_if(&slot, left));
                 arm(&slot, second.task(), 9);
             } else {
-                slot.free_here(0);
+                slot.free_here();
                 arm(&slot, second.task(), 9);
                 assert_eq!(worker.join().unwrap().is_some(), !cancelled);
             }
@@ -228,4 +227,135 @@ fn the_users_and_the_returned_handle_free_the_slot_once_in_any_order() {
             }
         },
     );
+}
+
+/// As `Shared::cancel_all` does with one slot. `Some` if that has ended the timeout, and whether it was the last to go.
+fn cancel_as_one_of_all(slot: &Slot) -> Option<bool> {
+    let cancelled = slot.cancel_unowned();
+    if matches!(cancelled, Unowned::Left) {
+        return None;
+    }
+    drop(cancelled);
+    Some(free_if(slot, slot.release_here(Handle::Returned)))
+}
+
+#[test]
+fn cancel_all_a_cancel_and_a_claim_end_the_task_once_and_free_the_slot_once() {
+    let ends = [
+        "cancelled by its handle",
+        "cancelled with all, freed by the handle",
+        "cancelled with all, freed there",
+        "fired, freed by the handle",
+        "fired, freed by the worker",
+    ];
+    explore(ends, move || {
+        let (slot, probe) = (Arc::new(free_slot()), Probe::default());
+        let entry = arm(&slot, probe.task(), 1);
+        let user = thread::spawn({
+            let slot = Arc::clone(&slot);
+            move || {
+                let cancelled = slot.cancel(|| ());
+                (cancelled, free_if(&slot, slot.release_here(Handle::User)))
+            }
+        });
+        let worker = thread::spawn({
+            let slot = Arc::clone(&slot);
+            move || fire(&slot, entry, 1).map(|left| free_if(&slot, left))
+        });
+        let all = cancel_as_one_of_all(&slot);
+        let (cancelled, user_freed) = user.join().unwrap();
+        let fired = worker.join().unwrap();
+
+        let winners = [cancelled, all.is_some(), fired.is_some()];
+        assert_eq!(winners.into_iter().filter(|won| *won).count(), 1);
+        let freed = [user_freed, all == Some(true), fired == Some(true)];
+        assert_eq!(freed.into_iter().filter(|freed| *freed).count(), 1);
+        assert!(slot.is_free() && probe.is_gone());
+        match (all, fired) {
+            (None, None) => ends[0],
+            (Some(false), _) => ends[1],
+            (Some(true), _) => ends[2],
+            (None, Some(false)) => ends[3],
+            (None, Some(true)) => ends[4],
+        }
+    });
+}
+
+#[test]
+fn cancel_all_and_stop_do_not_both_end_a_timeout() {
+    let ends = [
+        "cancelled, freed by the handle",
+        "cancelled, freed there",
+        "stopped, freed by the handle",
+        "stopped, freed by the returned handle",
+    ];
+    explore(ends, move || {
+        let (slot, probe) = (Arc::new(free_slot()), Probe::default());
+        arm(&slot, probe.task(), 1);
+        let user = thread::spawn({
+            let slot = Arc::clone(&slot);
+            move || free_if(&slot, slot.release_here(Handle::User))
+        });
+        let stop = thread::spawn({
+            let slot = Arc::clone(&slot);
+            move || {
+                let returned = slot.stop() == StopOutcome::Returned;
+                returned.then(|| {
+                    drop(slot.take_stopped().expect("its task is inside"));
+                    free_if(&slot, slot.release_here(Handle::Returned))
+                })
+            }
+        });
+        let all = cancel_as_one_of_all(&slot);
+        let (user_freed, stopped) = (user.join().unwrap(), stop.join().unwrap());
+
+        let freed = [user_freed, all == Some(true), stopped == Some(true)];
+        assert_eq!(freed.into_iter().filter(|freed| *freed).count(), 1);
+        assert!(slot.is_free() && probe.is_gone());
+        match (all, stopped) {
+            (Some(false), None) => ends[0],
+            (Some(true), None) => ends[1],
+            (None, Some(false)) => ends[2],
+            (None, Some(true)) => ends[3],
+            both => panic!("one of the two: {both:?}"),
+        }
+    });
+}
+
+/// `cancel_all` looks at a slot twice before its exchange. If another tenant moves in meanwhile, it must not take that
+/// for what it has looked at.
+#[test]
+fn cancel_all_leaves_a_future_alone_that_moves_into_the_slot() {
+    explore(["cancelled with all", "nothing was left"], || {
+        let (slot, first, second) = (Arc::new(free_slot()), Probe::default(), Probe::default());
+        arm(&slot, first.task(), 1);
+        let all = thread::spawn({
+            let slot = Arc::clone(&slot);
+            move || cancel_as_one_of_all(&slot)
+        });
+        let cancelled = slot.cancel(|| ());
+        let mut freed = free_if(&slot, slot.release_here(Handle::User));
+        let future = || {
+            let held = second.hold();
+            arm(&slot, StoredTask::future(move |()| held()), 1);
+        };
+        if freed {
+            future();
+        }
+        let all = all.join().unwrap();
+        assert_eq!(cancelled, all.is_none(), "one of the two has won");
+        assert!(first.is_gone());
+        if !freed {
+            freed = all == Some(true);
+            future();
+        }
+        assert!(freed && !second.is_gone());
+        assert_eq!(slot.status().phase, Phase::Pending);
+        assert!(slot.disarm().is_some());
+        if cancelled {
+            "nothing was left"
+        } else {
+            "cancelled with all"
+        }
+    });
 }

@@ -35,6 +35,10 @@ impl Block {
     pub(crate) fn new(bytes: usize) -> Block {
         let layout = Layout::from_size_align(bytes.next_multiple_of(PAGE), PAGE)
             .expect("a block fits the address space");
+        // A model makes tables by the thousand: mapping would take most of its time.
+        if cfg!(hashed_wheel_loom) {
+            return Self::allocate(layout);
+        }
         Self::map(layout.size()).unwrap_or_else(|| Self::allocate(layout))
     }
 

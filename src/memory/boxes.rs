@@ -1,8 +1,9 @@
-//! Values by index that are made when first asked for, one allocation each.
+//! Values by index that are value when first asked for, one allocation each.
 
 use super::table::{Table, Zeroed};
+use crate::sync::AtomicU32;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Null, or from `Box::into_raw`.
 struct Place<T>(AtomicPtr<T>);
@@ -23,7 +24,7 @@ pub(crate) struct BoxTable<T: Sync + Send> {
 }
 
 impl<T: Sync + Send> BoxTable<T> {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         BoxTable {
             places: Table::new(),
             used: AtomicU32::new(0),
@@ -45,22 +46,22 @@ impl<T: Sync + Send> BoxTable<T> {
 
     /// The value at `index`. If several threads make it at once, one of theirs is kept.
     pub(crate) fn get_or_insert(&self, index: u32, make: impl FnOnce() -> T) -> &T {
-        if let Some(value) = self.get(index) {
-            return value;
+        if let Some(existing) = self.get(index) {
+            return existing;
         }
-        let made = Box::into_raw(Box::new(make()));
+        let value = Box::into_raw(Box::new(make()));
         let place = &self.places.get_or_grow(index).0;
         let null = ptr::null_mut();
         // Release: the value. Acquire: the other's.
-        match place.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire) {
+        match place.compare_exchange(null, value, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 self.used.fetch_max(index + 1, Ordering::SeqCst);
                 // SAFETY: as in `get`.
-                unsafe { &*made }
+                unsafe { &*value }
             }
             Err(other) => {
                 // SAFETY: from `Box::into_raw` above, and nobody else has seen it.
-                drop(unsafe { Box::from_raw(made) });
+                drop(unsafe { Box::from_raw(value) });
                 // SAFETY: as in `get`.
                 unsafe { &*other }
             }
@@ -75,7 +76,8 @@ impl<T: Sync + Send> BoxTable<T> {
 
 impl<T: Sync + Send> Drop for BoxTable<T> {
     fn drop(&mut self) {
-        for (_, place) in self.places.iter(0..*self.used.get_mut()) {
+        // Relaxed: nobody uses the table any more.
+        for (_, place) in self.places.iter(0..self.used.load(Ordering::Relaxed)) {
             let value = place.0.load(Ordering::Relaxed);
             if !value.is_null() {
                 // SAFETY: from `Box::into_raw`, and nobody uses the table any more.

@@ -43,8 +43,8 @@ unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] {
     }
 }
 
-/// Enough blocks for every `u32` with `FIRST` = 64.
-const BLOCKS: usize = 27;
+/// Enough blocks for every `u32` with `FIRST` = 64. The threads of a model have small stacks.
+const BLOCKS: usize = if cfg!(hashed_wheel_loom) { 8 } else { 27 };
 
 /// See the module's head. `FIRST` is a power of two.
 pub(crate) struct Table<T, const FIRST: u32> {
@@ -55,7 +55,21 @@ pub(crate) struct Table<T, const FIRST: u32> {
 }
 
 impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
+    #[cfg(not(hashed_wheel_loom))]
     pub(crate) const fn new() -> Self {
+        Self::empty()
+    }
+
+    /// Loom does not see how a block is published, so the first is there from the beginning. The models have to do with
+    /// it, or grow the table before they start threads.
+    #[cfg(hashed_wheel_loom)]
+    pub(crate) fn new() -> Self {
+        let table = Self::empty();
+        table.grow(0);
+        table
+    }
+
+    const fn empty() -> Self {
         assert!(FIRST.is_power_of_two() && size_of::<T>() > 0 && align_of::<T>() <= PAGE);
         Table {
             values: [const { AtomicPtr::new(ptr::null_mut()) }; BLOCKS],

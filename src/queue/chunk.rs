@@ -11,9 +11,12 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// Entries in a chunk.
 pub(super) const CELLS: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 31 };
 /// Chunks of the first block: 32 KiB.
-const FIRST: u32 = 64;
+const FIRST: u32 = if cfg!(hashed_wheel_loom) { 8 } else { 64 };
 
-/// The number of a chunk; 0 is none.
+/// Chunks of one timer at most, as many as a `Position` can name: 2 × 10^9 entries.
+const LIMIT: u32 = 1 << 26;
+
+/// The number of a chunk, below [`LIMIT`]; 0 is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ChunkId(pub(super) u32);
 
@@ -92,8 +95,15 @@ impl Chunks {
     }
 
     /// A chunk for the caller alone, of the free ones near `near` if there are any.
+    ///
+    /// # Panics
+    /// If all are in use. Nothing has changed then.
     pub(super) fn claim(&self, near: ChunkId) -> (ChunkId, Chunk<'_>) {
         let id = self.free.claim_one(near.0 / 64);
+        if id >= LIMIT {
+            self.free.release_one(id);
+            too_many();
+        }
         let word = id / 64;
         let (touched, bit) = (self.touched.get_or_grow(word / 64), 1 << (word % 64));
         // The loads keep the usual case free of locked instructions. Relaxed: figures, and hints for `discard_free`.
@@ -129,8 +139,22 @@ impl Chunks {
         }
     }
 
+    /// How many of the first 63 are in use.
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(super) fn in_use(&self) -> u32 {
+        self.free.claimed(0).count_ones() - 1
+    }
+
     /// Bytes of the chunks in use or kept for later.
     pub(super) fn bytes(&self) -> usize {
         self.touched_count.load(Ordering::Relaxed) as usize * 64 * size_of::<Cells>()
     }
 }
+
+#[cold]
+fn too_many() -> ! {
+    panic!("about 2000000000 timeouts of one timer wait in its queue; there is no room for more")
+}
+
+#[cfg(all(test, not(hashed_wheel_loom)))]
+mod tests;

@@ -34,6 +34,8 @@ mod reader;
 mod shard;
 
 pub(crate) use parker::{Hook, WakeReason};
+#[cfg(all(test, hashed_wheel_loom))]
+pub(crate) use reader::way;
 pub(crate) use reader::{EntrySink, InsertOutcome, Reader, Take};
 pub(crate) use shard::{Liveness, Shard};
 
@@ -132,6 +134,12 @@ impl PendingQueue {
     /// Bytes held, used or kept for later.
     pub(crate) fn bytes(&self) -> usize {
         self.chunks.bytes() + self.shards.used() as usize * size_of::<Shard>()
+    }
+
+    /// Shards, and chunks in use.
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(crate) fn holdings(&self) -> (u32, u32) {
+        (self.shards.used(), self.chunks.in_use())
     }
 
     /// Says who is to be woken: the calling thread.

@@ -1,8 +1,8 @@
-//! How the worker sleeps, and who wakes it.
+//! How the timer thread (the *worker*) sleeps, and who wakes it.
 //!
-//! The worker announces its plan in one word and sleeps; a thread that pushes an entry reads the
-//! word and wakes the worker only if the plan would be too late. So a push costs a load, a worker
-//! with nothing to do sleeps without end, and `cancel` never wakes anybody.
+//! The worker announces in one word until when it will sleep, its *plan*. A thread that pushes an entry reads the word
+//! and wakes the worker only if the plan is too late for the entry. So a push costs a load, a worker with nothing to do
+//! sleeps without a timeout, and `cancel` wakes nobody.
 //!
 //! What sleeps is a thread, or a loop of the caller's that is woken by a *hook*: the plan is announced and taken back by two
 //! calls, with the caller's own sleep in between, and where a thread would be unparked the hook is called.
@@ -12,38 +12,37 @@
 //! | value | meaning | written by |
 //! |---|---|---|
 //! | 0 | awake | the worker |
-//! | `tick << 2`, `room`, 1 | a plan: asleep, and will look again at `tick` by itself ([`Tick::NEVER`]: not at all); `room` says that it could do something about a crowded lane before that | the worker |
+//! | `tick << 2`, `room`, 1 | a plan: the worker sleeps until `tick` ([`Tick::NEVER`]: until it is woken); `room` says that it could move entries of a crowded shard before that | the worker |
 //! | `tick << 2`, 1, 0 | being woken, by a push that came when `tick` had passed | a pusher, in exchange for a plan |
 //!
 //! # Why no wake-up is lost
 //!
 //! ```text
 //! a pusher                                   the worker
-//! P1  push: the lane's tail moves on         W0  transfer, expire, sweep
+//! P1  push: the shard's tail moves on        W0  transfer, expire, sweep
 //! P2  s = word                               W1  word = plan
-//!     if s is a plan that is too late:       W2  empty the lanes, look at the state;
-//!     exchange s for "woken", then unpark        the plan was too late → word = 0, back to W0
+//!     if s is a plan that is too late:       W2  look at the shards and at the timer's state;
+//!     exchange s for "woken", then unpark        the plan was too late: word = 0, back to W0
 //!                                            W3  park until the plan's tick
 //!                                            W4  word = 0, back to W0
 //! ```
 //!
-//! P1, P2, W1, W4 and W2's look at the lanes' tails are sequentially consistent, so they have one order,
-//! in which P1 < P2 and W1 < W2.
+//! P1, P2, W1, W4 and W2's look at the shards (L1 to L4 in [`super`]) are sequentially consistent, so they have one
+//! order, in which P1 < P2 and W1 < W2.
 //!
-//! 1. *P1 < W2*: the worker takes the entry out of its lane before it sleeps, and does not sleep beyond
-//!    its due tick. If the push is not completed (the tail has moved, the entry is not there yet), it
-//!    sleeps until the next boundary at most, and looks again.
+//! 1. *P1 < W2*: the worker sees the entry, or its due tick, before it sleeps, and does not sleep beyond it. The head of
+//!    [`super`] tells why a look overlooks nothing.
 //! 2. *W2 < P1*: then W1 < P2, so P2 reads this plan or something later.
 //!    - *This plan, not later than the entry's due tick*: the worker wakes at the plan's tick by itself,
-//!      and looks at the lanes before it expires anything: in time.
+//!      and looks at the shards before it expires anything: in time.
 //!    - *This plan, too late*: the exchange succeeds, and the unpark either ends W3 or makes the coming
-//!      one return at once (its token is sticky, and no foreign code that could eat it runs between
+//!      one return at once (its token is kept, and no foreign code that could take it runs between
 //!      W1 and W3). Or the exchange fails because the word has changed: it reads again.
 //!    - *0 or "woken"*: the worker is awake, or another pusher unparks it. Either way it gets to its
 //!      next W2, which comes after P1: case 1.
 //!    - *A later plan*: its W2 comes after P1 as well, or P2 is in time for it: as above.
-//! 3. *A crowded lane* is treated like a late plan while `room` is set. When the worker could not do
-//!    anything about it before the next boundary, `room` is off and crowds do not drum on its door.
+//! 3. *A crowded shard* is treated like a late plan while `room` is set. When the worker could not move anything
+//!    before the next boundary, `room` is off and crowds do not wake it.
 //! 4. *Stop* stores the state and then unparks unconditionally. If W2 misses the state, W2
 //!    came first, so the token arrives after W1, and W3 returns.
 //! 5. *A hook* is called where the worker would be unparked. Its caller sleeps between W2 and W4; that a hook called

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// `serial:32 | chunk:26 | cell:6`, in one word, so that one compare-and-swap moves it.
 ///
-/// The serial number goes up with each chunk that the shard opens. A word comes again after 2^32 chunks, 1.3 × 10^11
+/// 26 bits name a chunk: `Chunks` hands out no others. The serial number goes up with each chunk that the shard opens. A word comes again after 2^32 chunks, 1.3 × 10^11
 /// pushes of one thread: only a thread that was interrupted for hours, between a load and its compare-and-swap, and
 /// that comes back at the very word could mistake one for the other.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,21 +54,26 @@ impl Position {
         Position::new(self.serial().wrapping_add(1), chunk, 0)
     }
 
-    /// Entries from here to `end`, which is not before. Serial numbers may wrap in between.
+    /// Chunks from here to `other`, if that does not lie in an earlier one. Serial numbers may wrap in between.
     #[inline]
-    pub(super) fn distance(self, end: Position) -> usize {
-        let chunks = end.serial().wrapping_sub(self.serial()) as i32;
-        let cells =
-            i64::from(chunks) * i64::from(CELLS) + i64::from(end.cell()) - i64::from(self.cell());
-        cells.max(0) as usize
+    pub(super) fn chunks_to(self, other: Position) -> Option<u32> {
+        let chunks = other.serial().wrapping_sub(self.serial());
+        (chunks < 1 << 31).then_some(chunks)
     }
 
-    /// Whether this lies before `other`.
+    /// Entries from here to `end`; 0 if that lies before.
+    #[inline]
+    pub(super) fn distance(self, end: Position) -> usize {
+        let chunks = self.chunks_to(end).unwrap_or(0) as usize;
+        (chunks * CELLS as usize + end.cell() as usize).saturating_sub(self.cell() as usize)
+    }
+
+    /// Returns `true` if this lies before `other`.
     #[inline]
     pub(super) fn is_before(self, other: Position) -> bool {
-        match other.serial().wrapping_sub(self.serial()) as i32 {
-            0 => self.cell() < other.cell(),
-            chunks => chunks > 0,
+        match self.chunks_to(other) {
+            Some(0) => self.cell() < other.cell(),
+            chunks => chunks.is_some(),
         }
     }
 }

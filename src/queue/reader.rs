@@ -39,7 +39,7 @@ const ATTEMPTS: usize = 3;
 /// thread looks what is due, and goes on.
 const STRETCH: usize = if cfg!(hashed_wheel_loom) { 64 } else { 4096 };
 /// Entries that are taken at once rather than looked at twice.
-const FEW: usize = 64;
+const FEW: usize = if cfg!(hashed_wheel_loom) { 0 } else { 64 };
 /// How long entries stay in their shard if nothing in it is due, in nanoseconds.
 pub(crate) const AGE: u64 = 200_000_000;
 /// How far ahead slots are fetched into the cache.
@@ -202,14 +202,14 @@ impl Reader {
                 let Some(shard) = queue.shards.get(index) else {
                     continue;
                 };
-                let share = Budget {
+                let most = Budget {
                     quota: budget.quota.min(most.quota),
                     stretch: budget.stretch.min(most.stretch),
                 };
-                let mut unused = share;
+                let mut unused = most;
                 left |= inlet.serve(take, shard, &queue.chunks, &mut unused, sink);
-                budget.quota -= share.quota - unused.quota;
-                budget.stretch -= share.stretch - unused.stretch;
+                budget.quota -= most.quota - unused.quota;
+                budget.stretch -= most.stretch - unused.stretch;
             }
             self.interrupted = left && budget.stretch == 0;
             self.cut = left && !self.interrupted;
@@ -481,6 +481,7 @@ impl Inlet {
                 self.taken = to;
                 return Refill::Taken;
             }
+            way::note(way::LOST);
             self.taken_out.clear();
         }
         Refill::Lost
@@ -500,7 +501,9 @@ impl Inlet {
             if !void {
                 // If the owner was interrupted before it moved the head, it is moved for it.
                 let left = (batch.from.serial() != batch.to.serial()).then_some(batch.from.chunk());
-                shard.move_head(batch.from, batch.to, left, chunks);
+                if shard.move_head(batch.from, batch.to, left, chunks) {
+                    way::note(way::HELPED);
+                }
                 self.taken = batch.to;
                 if let Some(chunk) = chunks.get(batch.chunk) {
                     self.taken_out
@@ -511,6 +514,7 @@ impl Inlet {
             if !void {
                 return true;
             }
+            way::note(way::VOID);
         }
         false
     }
@@ -568,4 +572,38 @@ impl Budget {
             stretch: self.stretch.div_ceil(count),
         }
     }
+}
+
+/// Tells the models which way a race went.
+pub(crate) mod way {
+    /// The owner was faster.
+    pub(crate) const LOST: u8 = 1;
+    /// The reader has moved the head for the owner.
+    pub(crate) const HELPED: u8 = 2;
+    /// The reader had taken what a batch holds.
+    pub(crate) const VOID: u8 = 4;
+
+    #[cfg(not(all(test, hashed_wheel_loom)))]
+    #[inline]
+    pub(super) fn note(_way: u8) {}
+
+    #[cfg(all(test, hashed_wheel_loom))]
+    mod noting {
+        use std::cell::Cell;
+        // All threads of a model are run by one thread.
+        std::thread_local! {
+            static WAYS: Cell<u8> = const { Cell::new(0) };
+        }
+        pub(in crate::queue) fn note(way: u8) {
+            WAYS.set(WAYS.get() | way);
+        }
+        /// All that was noted since the last call.
+        pub(crate) fn take() -> u8 {
+            WAYS.take()
+        }
+    }
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(super) use noting::note;
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(crate) use noting::take;
 }

@@ -120,10 +120,10 @@ struct Copied {
 impl Copied {
     /// The first cell of the chunk of `at` that was not looked at.
     fn cells(self, at: Position) -> u32 {
-        match self.to.serial().wrapping_sub(at.serial()) as i32 {
-            0 => self.to.cell(),
-            chunks if chunks > 0 => CELLS,
-            _ => 0,
+        match at.chunks_to(self.to) {
+            Some(0) => self.to.cell(),
+            Some(_) => CELLS,
+            None => 0,
         }
     }
 }
@@ -298,8 +298,10 @@ impl Shard {
         left: impl IntoIterator<Item = ChunkId>,
         chunks: &Chunks,
     ) -> bool {
-        // Acquire: what the other one did before it moved the head. Release: this one's reads of the cells come
-        // before whatever the chunk's next owner writes.
+        // Release, with the Acquire of `head`: a timer thread that reads where a promotion has moved the head to finds
+        // the batch announced. Acquire: nothing relies on it, as the position that is compared was loaded with Acquire
+        // or came with an announced batch. Reads of the cells come before the writes of the chunk's next owner by
+        // the free set, through which a chunk changes hands.
         let moved = self
             .taken
             .head
@@ -530,31 +532,32 @@ pub(super) fn end_in_chunk(at: Position, tail: Position) -> u32 {
 
 /// Counts what a push looks at and moves, in tests.
 pub(super) mod looked {
-    #[cfg(not(test))]
-    #[inline]
-    pub(in crate::queue) fn note(_entries: usize) {}
-    #[cfg(not(test))]
-    #[inline]
-    pub(in crate::queue) fn note_moved(_entries: usize) {}
+    #[cfg(all(test, not(hashed_wheel_loom)))]
+    use std::cell::Cell;
 
-    #[cfg(test)]
-    mod counting {
-        use std::cell::Cell;
-        thread_local! {
-            static LOOKED: Cell<usize> = const { Cell::new(0) };
-            static MOVED: Cell<usize> = const { Cell::new(0) };
-        }
-        pub(in crate::queue) fn note(entries: usize) {
-            LOOKED.set(LOOKED.get() + entries);
-        }
-        pub(in crate::queue) fn note_moved(entries: usize) {
-            MOVED.set(MOVED.get() + entries);
-        }
-        /// What this thread has looked at and moved since the last call.
-        pub(in crate::queue) fn take() -> (usize, usize) {
-            (LOOKED.take(), MOVED.take())
-        }
+    #[cfg(all(test, not(hashed_wheel_loom)))]
+    thread_local! {
+        static LOOKED: Cell<usize> = const { Cell::new(0) };
+        static MOVED: Cell<usize> = const { Cell::new(0) };
     }
-    #[cfg(test)]
-    pub(in crate::queue) use counting::{note, note_moved, take};
+
+    #[inline]
+    pub(in crate::queue) fn note(entries: usize) {
+        #[cfg(all(test, not(hashed_wheel_loom)))]
+        LOOKED.set(LOOKED.get() + entries);
+        let _ = entries;
+    }
+
+    #[inline]
+    pub(in crate::queue) fn note_moved(entries: usize) {
+        #[cfg(all(test, not(hashed_wheel_loom)))]
+        MOVED.set(MOVED.get() + entries);
+        let _ = entries;
+    }
+
+    /// What this thread has looked at and moved since the last call.
+    #[cfg(all(test, not(hashed_wheel_loom)))]
+    pub(in crate::queue) fn take() -> (usize, usize) {
+        (LOOKED.take(), MOVED.take())
+    }
 }

@@ -5,7 +5,7 @@
 
 use super::{Shared, Timeout};
 use crate::catch_panic::keep_panic;
-use crate::slots::Slot;
+use crate::slots::{Slot, Unowned};
 use crate::time::Tick;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -76,8 +76,10 @@ impl Shared {
     pub(crate) fn cancel_all(self: &Arc<Self>) -> usize {
         let (mut cancelled, mut panic) = (0, None);
         for number in self.slots_in_use() {
-            let Some(task) = self.slot(number).cancel_unowned() else {
-                continue;
+            let task = match self.slot(number).cancel_unowned() {
+                Unowned::Left => continue,
+                Unowned::Cancelled(task) => Some(task),
+                Unowned::Requested => None,
             };
             self.count(|counters| counters.cancelled.add(1));
             self.release_pending();

@@ -7,7 +7,9 @@
 //! one of a timer that is gone is never found, and its slots (plain numbers) never used; it is thrown away when the thread makes
 //! its next one. When a thread ends, its slots and its number go back to the [`Registry`], which it holds a reference
 //! to, and a later thread adopts the number, with the shard and the counters that go with it. A thread
-//! whose thread-local storage is gone already does all of that within one call.
+//! whose thread-local storage is gone already does all of that within one call: it takes any number that is free, pushes
+//! to the shard of that number and gives it back. So what a thread schedules from the destructor of a thread-local of its own may lie in
+//! another shard than what it has scheduled before, and no order holds between them.
 
 use super::Shared;
 use crate::memory::FreeSet;

@@ -387,6 +387,12 @@ impl Shared {
     pub(crate) fn used_slots(&self) -> u32 {
         self.registry.pool.used_groups()
     }
+
+    /// The calling thread's number.
+    #[cfg(hashed_wheel_loom)]
+    pub(crate) fn thread_number(&self) -> u32 {
+        self.with_local(|local| self.shard_of(local).0)
+    }
 }
 
 impl Drop for Shared {

@@ -334,6 +334,11 @@ impl Timeout {
         self.slot().take_stopped().map(StoredTask::into_task)
     }
 
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(crate) fn slot_number(&self) -> u32 {
+        self.slot
+    }
+
     // ── for futures ───────────────────────────────────────────────────────────────────────────
 
     /// The state of the timeout.

@@ -75,7 +75,7 @@ impl SlotCache {
         pool.release(self.numbers[..len].iter().map(Cell::get));
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(hashed_wheel_loom)))]
     pub(crate) fn len(&self) -> usize {
         self.len.get()
     }

@@ -14,7 +14,7 @@ mod word;
 pub(crate) use cache::SlotCache;
 pub(crate) use pool::SlotPool;
 pub(crate) use slot::{
-    ClaimResult, Handle, ReleaseResult, Reset, Running, Slot, StopOutcome, Vacant,
+    ClaimResult, Handle, ReleaseResult, Reset, Running, Slot, StopOutcome, Unowned, Vacant,
 };
 pub(crate) use stored_task::{Kind, StoredTask};
 pub(crate) use word::Phase;
@@ -25,7 +25,11 @@ use std::ops::Range;
 /// Slots that share a word of the pool and, 64 bytes each, a page of memory.
 const GROUP: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 64 };
 /// Slots of the first block: 16 KiB.
-const FIRST: u32 = 4 * GROUP;
+const FIRST: u32 = if cfg!(hashed_wheel_loom) {
+    2 * GROUP
+} else {
+    4 * GROUP
+};
 
 // SAFETY: all zeroes is a free slot that was never used: atomic integers and bytes that nobody reads. A slot is
 // free when its memory goes, so it needs no drop.

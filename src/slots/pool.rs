@@ -31,7 +31,7 @@ const TOUCHED: u64 = 1 << 63;
 pub(crate) struct SlotPool {
     free: FreeSet,
     /// What is known of each group: `touched:1 | 0:31 | epoch:32`, the highest epoch that any of its slots has had.
-    groups: Table<AtomicU64, { if cfg!(hashed_wheel_loom) { 1 } else { 512 } }>,
+    groups: Table<AtomicU64, { if cfg!(hashed_wheel_loom) { 2 } else { 512 } }>,
     /// Groups below have been claimed from.
     used: AtomicU32,
     /// Groups whose page is touched.
@@ -103,7 +103,7 @@ impl SlotPool {
         }
     }
 
-    /// Groups below have been claimed from. SeqCst: what this misses was claimed after it.
+    /// Groups below have been claimed from. `SeqCst`: what this misses was claimed after it.
     pub(crate) fn used_groups(&self) -> u32 {
         self.used.load(Ordering::SeqCst)
     }

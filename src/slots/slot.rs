@@ -25,7 +25,7 @@
 //! | 10 | clear U or R | the drop of that handle | `fetch_and AcqRel`; if that leaves an ended slot without handles: 11. Shortcut: if a `load Acquire` shows an ended slot without the other handle, no other thread is left: 11 without a locked instruction | 7, 8 |
 //! | 11 | → Free, seq kept | the last one | `store Release`, the last access to the timer's memory | the Acquire of the scan that decides whether that memory can be freed |
 //! | 12 | Armed → Running, then by 8 Armed again, seq + 1, with another task | the future that holds U | CAS Acquire; 8 | 1, 8; 4, 5, 6 |
-//! | 13 | Armed → Cancelled, R; Running P → CancelRequested, R | `cancel_all`, for what is no future's | CAS `AcqRel`, then the task is moved out, then 10 | 1, 8; 10 |
+//! | 13 | Armed → Cancelled, R; Running P → `CancelRequested`, R | `cancel_all`, for what is no future's | CAS `AcqRel`, then the task is moved out, then 10 | 1, 8; 10 |
 //!
 //! The worker or a compacting producer checks an entry with [`Slot::is_dead`] or [`Slot::claim`]. Both rely on this
 //! invariant: every Armed word (unless it is due never) has exactly one live entry, at a tick not after its due tick,
@@ -141,6 +141,17 @@ pub(crate) enum Handle {
     User = Word::USER as u8,
     /// Returned by `stop`: bit R.
     Returned = Word::RETURNED as u8,
+}
+
+/// The result of [`Slot::cancel_unowned`].
+#[derive(Debug)]
+pub(crate) enum Unowned<A: 'static> {
+    /// It is not pending, or belongs to a future.
+    Left,
+    /// It is cancelled, and the task is the caller's.
+    Cancelled(StoredTask<A>),
+    /// It is running, and will not come again.
+    Requested,
 }
 
 /// The result of releasing a handle or ending a run.
@@ -317,30 +328,30 @@ impl<A> Slot<A> {
         }
     }
 
-    /// Transition 13: as 4, for a caller without a handle, which gets that of bit R. Leaves futures alone. `Some` if
-    /// this call ended the timeout, with the task unless it is running.
-    pub(crate) fn cancel_unowned(&self) -> Option<Option<StoredTask<A>>> {
+    /// Transition 13: as 4, for a caller without a handle, which gets that of bit R. Leaves futures alone.
+    pub(crate) fn cancel_unowned(&self) -> Unowned<A> {
         let mut word = self.word();
         loop {
             let to = match word.state() {
                 State::Armed => State::Cancelled,
                 State::Running if word.is_periodic() => State::CancelRequested,
-                _ => return None,
+                _ => return Unowned::Left,
             };
             // Relaxed: written before the word, which was acquired. If the slot has had another tenant since, the
             // exchange fails.
             if self.future.load(Ordering::Relaxed) != 0 {
-                return None;
+                return Unowned::Left;
             }
             let new = word.with_state(to).with_handle(Word::RETURNED);
             match self
                 .word
                 .compare_exchange(word.0, new.0, Ordering::AcqRel, Ordering::Acquire)
             {
-                // SAFETY: this call won Armed → Cancelled, and with it the task.
-                Ok(_) => {
-                    return Some((to == State::Cancelled).then(|| unsafe { self.take_task() }));
+                Ok(_) if to == State::Cancelled => {
+                    // SAFETY: this call won Armed → Cancelled, and with it the task.
+                    return Unowned::Cancelled(unsafe { self.take_task() });
                 }
+                Ok(_) => return Unowned::Requested,
                 Err(now) => word = Word(now),
             }
         }

@@ -1,4 +1,4 @@
-//! The loom side of the facade. It makes up for two habits of loom 0.7:
+//! The loom side of the facade. It makes up for three habits of loom 0.7:
 //!
 //! - *Sequentially consistent accesses count as acquire and release*: only a fence orders a store
 //!   before a later load of something else, and every protocol here that says `SeqCst` relies on
@@ -10,6 +10,9 @@
 //!   another has loaded before, and interleavings with that one are never tried. So each load is
 //!   preceded by a relaxed exchange on an atomic of its own, which makes loads of the same
 //!   atomic depend on each other for the search, and orders nothing for the model.
+//! - *A store may be lost to an exchange that has not seen it*: loom leaves open which of the two came last, also for
+//!   the exchanges and loads after them, as if an exchange were not one step. So a `SeqCst` store is an exchange,
+//!   as it is on x86. What was there before is not looked at.
 
 #![expect(
     dead_code,
@@ -57,8 +60,11 @@ macro_rules! atomics {
 
             #[track_caller]
             pub(crate) fn store(&self, value: $int, order: Ordering) {
-                self.value.store(value, order);
-                fence_after(order);
+                if order == Ordering::SeqCst {
+                    self.swap(value, order);
+                } else {
+                    self.value.store(value, order);
+                }
             }
 
             #[track_caller]
@@ -240,24 +246,53 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// A queue with the contract that the crate relies on: one pusher, one popper, in order. Loom cannot look into
-/// crossbeam's.
-#[derive(Debug)]
-pub(crate) struct SegQueue<T>(Mutex<std::collections::VecDeque<T>>);
+/// In place of crossbeam's queue, which loom cannot look into. It makes nothing known to anybody, and whoever pops
+/// something must know by other means that its push has returned, and whoever pushes that the last push has:
+/// loom finds the race otherwise. In crossbeam's queue one would wait for the other there.
+pub(crate) struct SegQueue<T> {
+    /// One for each value that is ever pushed.
+    marks: [UnsafeCell<()>; 8],
+    last_push: UnsafeCell<()>,
+    values: std::sync::Mutex<Values<T>>,
+}
+
+struct Values<T> {
+    values: std::collections::VecDeque<T>,
+    pushed: usize,
+    popped: usize,
+}
+
+// SAFETY: the cells hold nothing, and the rest is in a lock.
+unsafe impl<T: Send> Sync for SegQueue<T> {}
 
 impl<T> SegQueue<T> {
     pub(crate) fn new() -> Self {
-        SegQueue(Mutex::new(std::collections::VecDeque::new()))
+        SegQueue {
+            marks: std::array::from_fn(|_| UnsafeCell::new(())),
+            last_push: UnsafeCell::new(()),
+            values: std::sync::Mutex::new(Values {
+                values: std::collections::VecDeque::new(),
+                pushed: 0,
+                popped: 0,
+            }),
+        }
     }
 
     #[track_caller]
     pub(crate) fn push(&self, value: T) {
-        self.0.lock().push_back(value);
+        let mut values = self.values.lock().expect("no poison");
+        self.last_push.with_mut(|_| ());
+        self.marks[values.pushed].with_mut(|_| ());
+        values.pushed += 1;
+        values.values.push_back(value);
     }
 
     #[track_caller]
     pub(crate) fn pop(&self) -> Option<T> {
-        self.0.lock().pop_front()
+        let mut values = self.values.lock().expect("no poison");
+        self.marks[values.popped].with_mut(|_| ());
+        values.popped += 1;
+        values.values.pop_front()
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) use plain::*;
 mod standard;
 
 #[cfg(hashed_wheel_loom)]
+#[expect(unsafe_code, reason = "cells that loom watches are shared")]
 mod loom;
 #[cfg(hashed_wheel_loom)]
 pub(crate) use loom::*;

@@ -139,7 +139,7 @@ fn next_passed_tick(shared: &Shared, engine: &mut Engine<impl Wheel>) -> Option<
     next
 }
 
-/// Sleeps until the next boundary that has work, or until a push wakes the worker. [`crate::queue::sleep`] argues why no
+/// Sleeps until the next boundary that has work, or until a push wakes the worker. [`crate::queue::parker`] argues why no
 /// wake-up is lost.
 fn sleep(shared: &Shared, engine: &mut Engine<impl Wheel>) {
     let wakeup = engine.next_wakeup(shared);

@@ -171,10 +171,7 @@ impl Connection {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return Ok(false),
                 Ok(count) => {
-                    self.lines += buffer[..count]
-                        .iter()
-                        .filter(|byte| **byte == b'\n')
-                        .count();
+                    self.lines += buffer[..count].split(|byte| *byte == b'\n').count() - 1;
                     self.idle.reset(self.silence);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),

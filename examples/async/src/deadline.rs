@@ -109,6 +109,7 @@ pub struct Backoff {
 
 impl Backoff {
     /// As many tries as `tries`, the first one among them.
+    #[must_use]
     pub fn new(timer: &TimerHandle, tries: u32, first: Duration, longest: Duration) -> Self {
         Backoff {
             timer: timer.clone(),

@@ -99,7 +99,7 @@ type AtOnce = Ready<Result<&'static str, BoxError>>;
 /// A service that fails so many times, and the times at which it is called, in milliseconds.
 fn failing(
     timer: &TimerHandle,
-    times: usize,
+    failures: usize,
 ) -> (
     impl Service<Request, Response = &'static str, Error = BoxError, Future = AtOnce> + Clone + use<>,
     Arc<Mutex<Vec<u128>>>,
@@ -109,9 +109,10 @@ fn failing(
     let service = service_fn(move |_: Request| {
         let mut noted = noted.lock().unwrap();
         noted.push((timer.now() - start).as_millis());
-        ready(match noted.len() > times {
-            true => Ok("at last"),
-            false => Err(BoxError::from("not yet")),
+        ready(if noted.len() > failures {
+            Ok("at last")
+        } else {
+            Err(BoxError::from("not yet"))
         })
     });
     (service, calls)
@@ -173,7 +174,6 @@ fn one_deadline_holds_for_all_tries() {
         assert!(matches!(error.downcast_ref(), Some(TimeoutError::Elapsed)));
         assert_eq!(*calls.lock().unwrap(), [0, 50, 100]);
         assert_eq!(clock.now(), ms(120));
-        let _ = answer;
         assert_eq!(
             timer.pending_timeouts(),
             1,

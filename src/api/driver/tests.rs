@@ -85,6 +85,7 @@ struct World {
     /// How often the hook ought to have been called.
     expected_calls: usize,
     /// The last answer of `next_due`, while the loop sleeps and has not been woken.
+    #[expect(clippy::option_option, reason = "awake, asleep for ever, asleep until")]
     asleep_until: Option<Option<u64>>,
     exact: bool,
 }

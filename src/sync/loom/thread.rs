@@ -3,7 +3,6 @@
 pub(crate) use loom::thread::{Builder, JoinHandle, ThreadId, yield_now};
 
 use super::{AtomicU8, CLOCK, Ordering};
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -86,15 +85,4 @@ pub(crate) fn park_timeout(duration: Duration) {
     if this.naps.fetch_add(1, Ordering::Relaxed) % 2 == 1 {
         yield_now();
     }
-}
-
-/// One processor makes one lane.
-#[expect(clippy::unnecessary_wraps, reason = "as in the standard library")]
-pub(crate) fn available_parallelism() -> io::Result<usize> {
-    Ok(1)
-}
-
-/// Lets the others go on, which is what a sleeping producer waits for.
-pub(crate) fn sleep(_: Duration) {
-    yield_now();
 }
