@@ -2,8 +2,8 @@
 //! beside it.
 //!
 //! Scheduling, cancelling and resetting cost the same whether ten timeouts are pending or ten million. They
-//! take no lock, and wake nobody unless the new timeout is the earliest. One thread runs what falls
-//! due, and sleeps when nothing does. There is no async runtime to bring along.
+//! take no lock, wait for nobody, and wake nobody unless the new timeout is the earliest. One thread, or the caller's
+//! own loop, runs what falls due, and sleeps when nothing does. There is no async runtime to bring along.
 //!
 #![doc = include_str!("docs/wheel.svg")]
 //!
@@ -39,15 +39,18 @@
 //! | its settings | [`HashedWheelTimerBuilder`], [`HierarchicalWheelTimerBuilder`] |
 //! | passing it around | [`TimerHandle`], which does not keep it running |
 //! | one timeout | [`Timeout`]: [`cancel`](Timeout::cancel), [`reset`](Timeout::reset), [`remaining`](Timeout::remaining) |
-//! | a moment instead of a delay | [`new_timeout_at`](TimerHandle::new_timeout_at), [`reset_at`](Timeout::reset_at), [`deadline`](Timeout::deadline) |
+//! | a moment instead of a delay | [`now`](TimerHandle::now), [`new_timeout_at`](TimerHandle::new_timeout_at), [`reset_at`](Timeout::reset_at), [`deadline`](Timeout::deadline); [`sleep_until`](TimerHandle::sleep_until), [`with_timeout_at`](TimerHandle::with_timeout_at), [`interval_at`](TimerHandle::interval_at) |
 //! | cancelling when something is dropped | [`CancelOnDrop`] |
 //! | the same task again and again | [`new_periodic`](TimerHandle::new_periodic) and [`Period`] |
-//! | futures, for any executor | [`sleep`](TimerHandle::sleep), [`with_timeout`](TimerHandle::with_timeout), [`interval`](TimerHandle::interval) |
+//! | all pending timeouts at once | [`cancel_all`](TimerHandle::cancel_all), [`for_each_pending`](TimerHandle::for_each_pending) |
+//! | futures, for any executor | [`sleep`](TimerHandle::sleep), [`with_timeout`](TimerHandle::with_timeout), [`interval`](TimerHandle::interval) with [`MissedTicks`] |
 //! | back-pressure | [`max_pending_timeouts`](HashedWheelTimerBuilder::max_pending_timeouts); [`Rejected`] gives the task back |
 //! | slow tasks | an [`executor`](HashedWheelTimerBuilder::executor) |
 //! | tests without waiting | [`ManualClock`] |
-//! | no thread: an event loop of your own | [`TimerDriver`] |
-//! | the end | [`stop`](TimerHandle::stop) returns what has not fired; [`take_task`](Timeout::take_task) gives its task out |
+//! | no thread: an event loop of your own | [`build_driven`](HashedWheelTimerBuilder::build_driven) and [`TimerDriver`] |
+//! | ticks from 50 µs | [`fine_ticks`](HashedWheelTimerBuilder::fine_ticks) |
+//! | the end | [`stop`](TimerHandle::stop) returns what has not fired; [`take_task`](Timeout::take_task) gives its task out; [`shutdown_background`](HashedWheelTimer::shutdown_background) does not wait |
+//! | what must survive a restart | the crate `hashed-wheel-durable`, on top of this one |
 //! | watching it | [`Stats`] and [`Lateness`] |
 //!
 //! # The rules in short
@@ -112,7 +115,7 @@ mod memory;
 mod metrics;
 #[forbid(unsafe_code)]
 mod queue;
-#[expect(unsafe_code, reason = "a number that the slab gave out becomes a slot")]
+#[expect(unsafe_code, reason = "a number that the pool gave out becomes a slot")]
 mod shared;
 #[expect(unsafe_code, reason = "threads share slots by rules of their own")]
 mod slots;
