@@ -517,8 +517,8 @@ mod linux {
     /// The windows of one kind.
     #[derive(Default)]
     struct Windows {
-        count: u64,
-        runs: u64,
+        count: u32,
+        runs: u32,
         longest_gap: Duration,
         fewest_scheduled: Option<u64>,
         /// What did not hold because a thread was given no processor.
@@ -530,10 +530,10 @@ mod linux {
         /// Judges what happened in a window, in which `suspended` was, if any.
         fn judge(&mut self, world: &World, suspended: Option<usize>, begin: &Look, gap: Duration) {
             let end = world.look();
-            let window = end.at - begin.at;
+            let window = end.at.saturating_sub(begin.at);
             let timer_waited = end.timer_waited.saturating_sub(begin.timer_waited);
             self.count += 1;
-            self.runs += end.runs - begin.runs;
+            self.runs += (end.runs - begin.runs) as u32;
             self.longest_gap = self.longest_gap.max(gap);
             let Some(suspended) = suspended else {
                 return;
@@ -586,7 +586,7 @@ mod linux {
         }
 
         fn runs_per_window(&self) -> f64 {
-            self.runs as f64 / self.count.max(1) as f64
+            f64::from(self.runs) / f64::from(self.count.max(1))
         }
     }
 
@@ -708,7 +708,7 @@ mod linux {
             })
             .collect();
 
-        let (mut usual, mut seen) = (Windows::default(), Windows::default());
+        let (mut usual, mut windows) = (Windows::default(), Windows::default());
         let mut report = Report {
             next: Duration::from_secs(1),
             scheduled: 0,
@@ -720,9 +720,9 @@ mod linux {
             } else {
                 thread::sleep(Duration::from_micros(random.below(30_000)));
                 let victim = random.below(PRODUCERS as u64) as usize;
-                watch_suspension(world, &threads, victim, &mut seen);
+                watch_suspension(world, &threads, victim, &mut windows);
             }
-            report.print(world, &seen);
+            report.print(world, &windows);
         }
         world.over.store(true, SeqCst);
         if threads.into_iter().any(|thread| thread.join().is_err()) {
@@ -730,7 +730,7 @@ mod linux {
         }
         pulse.cancel();
         check_ends(world, &timer);
-        verdict(world, &usual, &seen)
+        verdict(world, &usual, &windows)
     }
 
     /// Every timeout has come to its end.

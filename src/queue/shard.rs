@@ -241,8 +241,10 @@ impl Shard {
         if let Some(chunk) = chunks.get(tail.chunk()) {
             chunk.write(tail.cell(), entry);
         }
+        looked::reach(Step::Written);
         // P1. Release for the cell; SeqCst for the parker and for stop.
         self.owner.tail.swap(tail.forward(1).0, Ordering::SeqCst);
+        looked::reach(Step::Published);
         self.lower_earliest(entry.due());
         growth
     }
@@ -261,6 +263,7 @@ impl Shard {
         self.trim(LOOKS - reserved as usize, tail, chunks, liveness);
         let growth = self.check_limit(tail, chunks, liveness);
         let (id, _) = chunks.claim(tail.chunk());
+        looked::reach(Step::Claimed);
         match chunks.get(tail.chunk()) {
             Some(last) if tail.chunk() != ChunkId::NONE => last.set_next(id),
             // Relaxed: published with the tail.
@@ -354,6 +357,7 @@ impl Shard {
             }
         }
         if at != head {
+            looked::reach(Step::Trimming);
             self.move_head(head, at, left, chunks);
         }
         looked::note(most - budget as usize);
@@ -498,10 +502,13 @@ impl Shard {
         looked::note_moved(batch.len as usize);
         let moved_on = (from.serial() != head.serial()).then_some(head.chunk());
         if batch.len > 0 {
+            looked::reach(Step::Copied);
             self.overflow.push(batch);
+            looked::reach(Step::Pushed);
             let announced = self.owner.announced.load(Ordering::Relaxed);
             // Release: the batch and its cells. After the push has returned: see the module's head.
             self.owner.announced.store(announced + 1, Ordering::Release);
+            looked::reach(Step::Announced);
         }
         self.move_head(head, batch.to, moved_on, chunks);
     }
@@ -530,8 +537,28 @@ pub(super) fn end_in_chunk(at: Position, tail: Position) -> u32 {
     }
 }
 
-/// Counts what a push looks at and moves, in tests.
+/// The steps of a push, between which tests interrupt it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// The entry is in its cell; the tail has not moved.
+    Written,
+    /// The tail has moved.
+    Published,
+    /// Before the head passes dead entries.
+    Trimming,
+    /// The next chunk is claimed; nothing leads to it yet.
+    Claimed,
+    /// The live entries of the first chunk are copied to a batch.
+    Copied,
+    /// The batch is in the overflow.
+    Pushed,
+    /// The batch is announced; the head has not moved.
+    Announced,
+}
+
+/// Counts what a push looks at and moves, and interrupts it, in tests.
 pub(super) mod looked {
+    use super::Step;
     #[cfg(all(test, not(hashed_wheel_loom)))]
     use std::cell::Cell;
 
@@ -539,6 +566,26 @@ pub(super) mod looked {
     thread_local! {
         static LOOKED: Cell<usize> = const { Cell::new(0) };
         static MOVED: Cell<usize> = const { Cell::new(0) };
+        static INTERRUPT: Cell<Option<Interrupt>> = const { Cell::new(None) };
+    }
+
+    #[cfg(all(test, not(hashed_wheel_loom)))]
+    type Interrupt = Box<dyn FnMut(Step)>;
+
+    /// Sets what is called at each step of this thread's pushes.
+    #[cfg(all(test, not(hashed_wheel_loom)))]
+    pub(in crate::queue) fn interrupt_by(interrupt: impl FnMut(Step) + 'static) {
+        INTERRUPT.set(Some(Box::new(interrupt)));
+    }
+
+    #[inline]
+    pub(in crate::queue) fn reach(step: Step) {
+        #[cfg(all(test, not(hashed_wheel_loom)))]
+        if let Some(mut interrupt) = INTERRUPT.take() {
+            interrupt(step);
+            INTERRUPT.set(Some(interrupt));
+        }
+        let _ = step;
     }
 
     #[inline]
