@@ -487,21 +487,31 @@ mod linux {
             Look {
                 at: self.now(),
                 runs: self.pulse.runs.load(Relaxed),
-                timer_waited: waited_for_processor(&self.pulse.thread),
+                timer_waited: schedstat(&self.pulse.thread).0,
                 scheduled: from_fn(|i| producer(i).scheduled.load(Relaxed)),
                 short_fired: from_fn(|i| producer(i).short_fired.load(Relaxed)),
-                waited: from_fn(|i| waited_for_processor(&producer(i).thread)),
+                waited: from_fn(|i| schedstat(&producer(i).thread).0),
             }
         }
     }
 
-    /// How long a thread was ready to run and did not; zero if the system does not tell.
-    fn waited_for_processor(thread: &AtomicI32) -> Duration {
+    /// How long a thread was ready to run and did not, and how often it got its turn; zero if the system does not tell.
+    fn schedstat(thread: &AtomicI32) -> (Duration, u64) {
         let thread = thread.load(SeqCst);
         let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"));
-        let nanos = text.unwrap_or_default();
-        let nanos = nanos.split_whitespace().nth(1).and_then(|n| n.parse().ok());
-        Duration::from_nanos(nanos.unwrap_or(0))
+        let text = text.unwrap_or_default();
+        let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
+        let mut next = |skipped| numbers.nth(skipped).flatten().unwrap_or(0);
+        (Duration::from_nanos(next(1)), next(0))
+    }
+
+    /// How long a thread was ready to run and did not, including now: the system counts that when it gets its turn.
+    fn waited_for_processor(thread: &AtomicI32) -> Duration {
+        let (_, turns) = schedstat(thread);
+        if turns > 0 {
+            eventually(|| schedstat(thread).1 != turns);
+        }
+        schedstat(thread).0
     }
 
     /// What is known at the beginning or at the end of a window.
@@ -531,15 +541,24 @@ mod linux {
         fn judge(&mut self, world: &World, suspended: Option<usize>, begin: &Look, gap: Duration) {
             let end = world.look();
             let window = end.at.saturating_sub(begin.at);
-            let timer_waited = end.timer_waited.saturating_sub(begin.timer_waited);
             self.count += 1;
             self.runs += (end.runs - begin.runs) as u32;
             self.longest_gap = self.longest_gap.max(gap);
             let Some(suspended) = suspended else {
                 return;
             };
-            let doing = world.producers[suspended].doing.load(Relaxed);
+            let producer = &world.producers[suspended];
+            let short = producer.short.load(SeqCst);
+            let fired = producer.short_fired.load(SeqCst);
+            let doing = producer.doing.load(Relaxed);
             self.doing[usize::from(doing)] += 1;
+            // Asked for only if something did not hold: it takes until the thread gets its next turn.
+            let timer_waited =
+                || waited_for_processor(&world.pulse.thread).saturating_sub(begin.timer_waited);
+            let waited = |other: usize| {
+                waited_for_processor(&world.producers[other].thread)
+                    .saturating_sub(begin.waited[other])
+            };
             // `excused`: the system gave no processor.
             let mut fail = |excused: bool, what: String| {
                 if excused {
@@ -551,35 +570,31 @@ mod linux {
             };
             if gap >= LONGEST_GAP {
                 fail(
-                    timer_waited > gap / 2,
+                    timer_waited() > gap / 2,
                     format!("the timer thread stood still for {gap:.1?}"),
                 );
             }
             for other in (0..PRODUCERS).filter(|other| *other != suspended) {
-                let waited = end.waited[other].saturating_sub(begin.waited[other]);
                 let scheduled = end.scheduled[other] - begin.scheduled[other];
                 let fewest = self.fewest_scheduled.unwrap_or(u64::MAX);
                 self.fewest_scheduled = Some(fewest.min(scheduled));
                 if scheduled == 0 {
                     // In a tenth of the time it would have come to something.
                     fail(
-                        waited > window * 9 / 10,
+                        waited(other) > window * 9 / 10,
                         format!("producer {other} scheduled nothing"),
                     );
                 } else if end.short_fired[other] == begin.short_fired[other] {
                     fail(
-                        waited.max(timer_waited) > window / 2,
+                        waited(other).max(timer_waited()) > window / 2,
                         format!("no short timeout of producer {other} fired"),
                     );
                 }
             }
             // What it had scheduled before has been due for long.
-            let producer = &world.producers[suspended];
-            let short = producer.short.load(SeqCst);
-            let fired = producer.short_fired.load(SeqCst);
             if short > fired {
                 fail(
-                    timer_waited > window / 2,
+                    timer_waited() > window / 2,
                     format!("{} of its short timeouts have not fired", short - fired),
                 );
             }
