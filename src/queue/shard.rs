@@ -118,13 +118,15 @@ struct Copied {
 }
 
 impl Copied {
-    /// The first cell of the chunk of `at` that was not looked at.
-    fn cells(self, at: Position) -> u32 {
-        match at.chunks_to(self.to) {
+    /// Returns `true` if the wheel has a copy of `entry`, which lies in `cell` of the chunk of `at`.
+    #[inline]
+    fn has(self, at: Position, cell: u32, entry: Entry) -> bool {
+        let cells = match at.chunks_to(self.to) {
             Some(0) => self.to.cell(),
             Some(_) => CELLS,
             None => 0,
-        }
+        };
+        cell < cells && entry.due() <= self.due
     }
 }
 
@@ -337,14 +339,12 @@ impl Shard {
             }
             let end = end_in_chunk(from, tail).min(from.cell() + budget);
             let mut cell = from.cell();
-            let looked_at = copied.cells(from);
             while cell < end {
                 if cell + LOOKAHEAD < end {
                     liveness.prefetch(chunk.read(cell + LOOKAHEAD));
                 }
                 let entry = chunk.read(cell);
-                let is_copied = cell < looked_at && entry.due() <= copied.due;
-                if !is_copied && !liveness.is_dead(entry) {
+                if !copied.has(from, cell, entry) && !liveness.is_dead(entry) {
                     break;
                 }
                 cell += 1;
@@ -428,8 +428,8 @@ impl Shard {
             let cells = end_in_chunk(resolved, tail) - resolved.cell();
             let cell = resolved.cell() + (resolved.serial().wrapping_mul(7) + step) % cells;
             let entry = chunk.read(cell);
-            let is_copied = cell < copied.cells(resolved) && entry.due() <= copied.due;
-            live += u32::from(!is_copied && !liveness.is_dead(entry));
+            let gone = copied.has(resolved, cell, entry) || liveness.is_dead(entry);
+            live += u32::from(!gone);
             looks += 1;
             at = resolved.forward(cells);
         }
@@ -486,12 +486,10 @@ impl Shard {
             to: from.forward(end - from.cell()),
         };
         let copied = self.copied();
-        let looked_at = copied.cells(from);
         let mut copy = None;
         for cell in from.cell()..end {
             let entry = chunk.read(cell);
-            let is_copied = cell < looked_at && entry.due() <= copied.due;
-            if !is_copied && !liveness.is_dead(entry) {
+            if !copied.has(from, cell, entry) && !liveness.is_dead(entry) {
                 let (id, copy) = *copy.get_or_insert_with(|| chunks.claim(from.chunk()));
                 copy.write(batch.len, entry);
                 batch.chunk = id;
