@@ -144,7 +144,7 @@ impl Case for Settings {
             0 => [0, 1, 2, 3, 5][random.below(5) as usize],
             1 => [MAX_SLOTS - 1, MAX_SLOTS, MAX_SLOTS + 1][random.below(3) as usize],
             2 => [usize::MAX, usize::MAX / 2 + 1, usize::MAX / 2 + 2][random.below(3) as usize],
-            _ => random.next() as usize >> (38 + random.below(26)),
+            _ => (random.next() >> (38 + random.below(26))) as usize,
         };
         let longest = u64::MAX / slots.clamp(1, MAX_SLOTS) as u64;
         let tick = match random.below(4) {

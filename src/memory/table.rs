@@ -100,11 +100,15 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
     #[cold]
     fn grow(&self, index: u32) -> &T {
         let (block, offset) = locate::<FIRST>(index);
-        let count = (FIRST as usize) << block;
-        let memory = Box::new(Block::new(count * size_of::<T>()));
+        // On 32 bits the last blocks are larger than the address space, and must not come out as small ones.
+        let bytes = usize::try_from(u64::from(FIRST) << block)
+            .ok()
+            .and_then(|count| count.checked_mul(size_of::<T>()))
+            .expect("a block fits the address space");
+        let memory = Box::new(Block::new(bytes));
         let mut first = memory.address().cast::<T>();
         #[cfg(hashed_wheel_loom)]
-        for place in 0..count {
+        for place in 0..bytes / size_of::<T>() {
             // SAFETY: there is room for so many, and nobody else knows the block.
             unsafe { first.add(place).write(T::zero()) };
         }

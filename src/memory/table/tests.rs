@@ -14,7 +14,7 @@ fn every_index_has_its_own_place_and_blocks_follow_each_other() {
         }
     }
     let (block, offset) = locate::<64>(u32::MAX);
-    assert!(block < BLOCKS && offset < 64 << block);
+    assert!(block < BLOCKS && (offset as u64) < 64 << block);
 }
 
 #[test]
