@@ -8,9 +8,9 @@ use std::env;
 use std::io::{BufRead, BufReader};
 use std::mem;
 use std::process::{self, Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,9 +27,18 @@ fn is_child(test: &str) -> bool {
     env::var(CHILD).is_ok_and(|name| name == test)
 }
 
-/// The same program once more, to run this test only, and to know that it is a child.
+/// The same program once more, to run this test only, and to know that it is a child. On another machine's processor it
+/// needs what runs it: `.ci/platforms` tells.
 fn command(test: &str) -> Command {
-    let mut command = Command::new(env::current_exe().unwrap());
+    let this = env::current_exe().unwrap();
+    let mut command = match env::var("HASHED_WHEEL_RUNNER") {
+        Ok(runner) => {
+            let mut command = Command::new(runner);
+            command.arg(this);
+            command
+        }
+        Err(_) => Command::new(this),
+    };
     command
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(CHILD, test)
@@ -133,13 +142,13 @@ fn notice_gaps(longest: &AtomicU64, until: Duration) {
 fn be_stopped_and_continued() {
     let timers = [Kind::Hashed, Kind::Hierarchical].map(|kind| kind.real(ms(5)));
     let longest = AtomicU64::new(0);
-    println!("{READY}");
+    let at_work = Barrier::new(timers.len() + 1);
     thread::scope(|scope| {
         scope.spawn(|| notice_gaps(&longest, STOPPED_FOR + ms(1500)));
         for timer in &timers {
             scope.spawn(|| schedule_and_cancel(timer));
             scope.spawn(|| fire_in_order(timer));
-            scope.spawn(|| keep_the_rate(timer));
+            scope.spawn(|| keep_the_rate(timer, &at_work));
             scope.spawn(|| {
                 for delay in [ms(1), ms(400), ms(900), ms(20)] {
                     let start = Instant::now();
@@ -148,6 +157,8 @@ fn be_stopped_and_continued() {
                 }
             });
         }
+        at_work.wait();
+        println!("{READY}");
     });
     let longest = Duration::from_millis(longest.into_inner());
     assert!(
@@ -180,12 +191,13 @@ fn schedule_and_cancel(timer: &Timer) {
 /// Deadlines before, in and after the time in which the process is stopped.
 fn fire_in_order(timer: &Timer) {
     let runs = Record::new();
-    let start = Instant::now();
+    // One moment for all: the process may be stopped between two calls.
+    let start = timer.now();
     for n in (0..60).rev() {
         let record = runs.clone();
         let delay = ms(50 * n);
         let task = move |_: &Timeout| record.push((delay, start.elapsed()));
-        timer.new_timeout(task, delay).unwrap();
+        timer.new_timeout_at(task, start + delay).unwrap();
     }
     eventually("each has run", || runs.len() == 60);
     let runs = runs.take();
@@ -196,13 +208,15 @@ fn fire_in_order(timer: &Timer) {
 }
 
 /// What was missed is skipped: no burst follows.
-fn keep_the_rate(timer: &Timer) {
+fn keep_the_rate(timer: &Timer, at_work: &Barrier) {
     let runs = Record::new();
     let (record, start) = (runs.clone(), Instant::now());
     let task = move |_: &Timeout| record.push(start.elapsed());
     let periodic = timer
         .new_periodic(task, PERIOD, Period::FixedRate(PERIOD))
         .unwrap();
+    eventually("it runs", || runs.len() > 0);
+    at_work.wait();
     thread::sleep(STOPPED_FOR + ms(800));
     eventually("it runs again", || {
         runs.len() > 8 || start.elapsed() > STOPPED_FOR + ms(1500)
@@ -358,7 +372,10 @@ fn a_thread_that_the_system_refuses_is_a_spawn_error_and_nothing_hangs() {
     if !is_child(NAME) {
         let mut command = command(NAME);
         // The stack of a thread, which no system has room for.
-        let stack = usize::MAX / 16 * 15;
+        let stack = match usize::BITS {
+            64 => 1 << 60,
+            _ => usize::MAX / 16 * 15,
+        };
         command.env("RUST_MIN_STACK", stack.to_string());
         return assert!(wait(start_with(command)).success());
     }
