@@ -174,6 +174,24 @@ fn an_owner_that_its_thread_factory_drops_is_stopped_once_it_has_started() {
     });
 }
 
+#[test]
+fn an_owner_that_its_thread_factory_drops_before_it_panics_is_stopped() {
+    must_end(|| {
+        let panics = |owner: HashedWheelTimer| {
+            drop(owner);
+            panic!("the factory");
+        };
+        let (timer, shared) = with_factory(panics);
+        let handle = timer.handle();
+        *shared.lock().unwrap() = Some(timer);
+        let starting = handle.clone();
+        thread::spawn(move || starting.start()).join().unwrap_err();
+        assert_eq!(handle.state(), TimerState::Shutdown);
+        let refused = handle.new_timeout(|_| {}, FAR).unwrap_err();
+        assert!(matches!(refused.reason, RejectReason::Stopped));
+    });
+}
+
 /// Stops a timer when dropped.
 struct Stops(Shared<TimerHandle>);
 

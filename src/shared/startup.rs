@@ -47,16 +47,13 @@ impl Shared {
             StartDecision::Started => Ok(()),
             StartDecision::Stopped => Err(StartError::Stopped),
             StartDecision::Starting => {
-                let started = if let Some(clock) = self.clock.manual() {
+                let _orphan = OrphanGuard(self);
+                if let Some(clock) = self.clock.manual() {
                     start_on_manual_clock(self, clock);
                     Ok(())
                 } else {
                     spawn_worker(self)
-                };
-                if self.orphaned.load(Ordering::Acquire) {
-                    shutdown::end_detached(self);
                 }
-                started
             }
         }
     }
@@ -70,6 +67,17 @@ impl Shared {
         self.queue.register_loop();
         self.lifecycle.started(self.clock.now());
         self.lifecycle.set_spawned();
+    }
+}
+
+/// Ends a timer whose owner was dropped by its thread factory, however the start ends: the factory may panic, too.
+struct OrphanGuard<'a>(&'a Arc<Shared>);
+
+impl Drop for OrphanGuard<'_> {
+    fn drop(&mut self) {
+        if self.0.orphaned.load(Ordering::Acquire) {
+            shutdown::end_detached(self.0);
+        }
     }
 }
 
