@@ -14,6 +14,7 @@ use hashed_wheel::{ManualClock, Timeout, TimerHandle, TimerState};
 
 on_both_timers![
     a_thread_local_destructor_may_use_the_timer,
+    a_task_in_a_thread_local_destructor_cannot_stop_its_timer_either,
     a_task_that_parks_steals_no_wake_up,
     an_unpark_from_anywhere_wakes_no_task_early,
     a_task_dropped_at_the_end_may_call_the_timer,
@@ -68,6 +69,43 @@ fn a_thread_local_destructor_may_use_the_timer(kind: Kind) {
     common::eventually("what they scheduled runs", || runs.get() == 2);
     assert_eq!(timer.stats().cancelled, 2);
     assert_counts_add_up(&timer);
+}
+
+/// Advances a clock when it is dropped.
+struct LastHour {
+    clock: ManualClock,
+    report: mpsc::Sender<()>,
+}
+
+impl Drop for LastHour {
+    fn drop(&mut self) {
+        self.clock.advance(FAR);
+        let _ = self.report.send(());
+    }
+}
+
+fn a_task_in_a_thread_local_destructor_cannot_stop_its_timer_either(kind: Kind) {
+    thread_local! {
+        static HOUR: RefCell<Option<LastHour>> = const { RefCell::new(None) };
+    }
+    let clock = ManualClock::new();
+    let timer = kind.on(&clock);
+    let answers = Record::new();
+    let noted = answers.clone();
+    let task = move |timeout: &Timeout| noted.push(timeout.timer().stop().is_err());
+    timer.new_timeout(task, FAR).unwrap();
+    let (report, reports) = mpsc::channel();
+    thread::spawn(move || {
+        // First of all, so that it goes last: the thread's memory of what it does is gone by then.
+        HOUR.set(Some(LastHour {
+            clock: clock.clone(),
+            report,
+        }));
+        clock.advance(ms(10));
+    });
+    recv(&reports);
+    assert_eq!(answers.take(), [true]);
+    assert_eq!(timer.state(), TimerState::Started);
 }
 
 fn a_task_that_parks_steals_no_wake_up(kind: Kind) {

@@ -1,6 +1,7 @@
 //! The activities of the current thread for timers, so that a call that would wait for itself fails instead.
 
 use std::cell::RefCell;
+use std::mem::{self, ManuallyDrop};
 
 /// An activity of this thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,27 @@ struct Frame {
 
 crate::sync::thread_local! {
     static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+    /// Those of a thread that is ending, in the destructor of a thread-local that outlives `FRAMES`. It has no destructor,
+    /// so that it is there to the end, and holds no memory while nothing is under way.
+    static LAST_FRAMES: ManuallyDrop<RefCell<Vec<Frame>>> =
+        const { ManuallyDrop::new(RefCell::new(Vec::new())) };
+}
+
+/// Gives `use_them` the activities of this thread.
+fn with_frames<R>(use_them: impl Fn(&mut Vec<Frame>) -> R) -> Option<R> {
+    let frames = FRAMES.try_with(|frames| use_them(&mut frames.borrow_mut()));
+    frames
+        .or_else(|_| {
+            LAST_FRAMES.try_with(|frames| {
+                let mut frames = frames.borrow_mut();
+                let result = use_them(&mut frames);
+                if frames.is_empty() {
+                    drop(mem::take(&mut *frames));
+                }
+                result
+            })
+        })
+        .ok()
 }
 
 /// Ends an activity when dropped.
@@ -32,27 +54,23 @@ pub(crate) struct ActivityGuard(());
 
 /// Begins an activity. Activities nest: a task of one timer may advance the clock of another.
 pub(crate) fn enter(activity: Activity, timer: u64, clock: usize) -> ActivityGuard {
-    // A thread whose thread-local storage is gone has no frames either.
-    let _ = FRAMES.try_with(|frames| {
-        frames.borrow_mut().push(Frame {
-            activity,
-            timer,
-            clock,
-        });
-    });
+    let frame = Frame {
+        activity,
+        timer,
+        clock,
+    };
+    with_frames(|frames| frames.push(frame));
     ActivityGuard(())
 }
 
 impl Drop for ActivityGuard {
     fn drop(&mut self) {
-        let _ = FRAMES.try_with(|frames| frames.borrow_mut().pop());
+        with_frames(Vec::pop);
     }
 }
 
 fn any(matches: impl Fn(&Frame) -> bool) -> bool {
-    FRAMES
-        .try_with(|frames| frames.borrow().iter().any(matches))
-        .unwrap_or(false)
+    with_frames(|frames| frames.iter().any(&matches)).unwrap_or(false)
 }
 
 /// Returns `true` on the thread of that timer. A thread that advances a manual clock is the thread of all timers on it.
@@ -64,13 +82,11 @@ pub(crate) fn is_driving(timer: u64, clock: usize) -> bool {
 /// Returns `true` if this thread is in the thread factory of that timer, and not in a job that the factory runs inline: then
 /// the timer has started, and this is its thread.
 pub(crate) fn is_starting(timer: u64) -> bool {
-    FRAMES
-        .try_with(|frames| {
-            let frames = frames.borrow();
-            let last = frames.iter().rev().find(|frame| frame.timer == timer);
-            last.is_some_and(|frame| frame.activity == Activity::Starting)
-        })
-        .unwrap_or(false)
+    with_frames(|frames| {
+        let last = frames.iter().rev().find(|frame| frame.timer == timer);
+        last.is_some_and(|frame| frame.activity == Activity::Starting)
+    })
+    .unwrap_or(false)
 }
 
 /// Returns `true` if this thread runs a task of any timer, on its thread or as a job.
