@@ -2,14 +2,15 @@
 
 mod common;
 
+use common::poll::{Wakes, poll_with};
 use common::{Kind, on_both_timers};
 use hashed_wheel::{ManualClock, Pending, Period, Timeout};
 use std::collections::HashSet;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -24,6 +25,7 @@ on_both_timers!(
     a_periodic_timeout_is_pending_while_it_runs,
     all_are_cancelled_with_and_without_a_handle,
     futures_are_shown_and_not_cancelled,
+    a_future_is_shown_while_its_waker_is_exchanged,
     a_panicking_drop_does_not_spare_the_others,
     a_run_that_is_cancelled_with_all_comes_to_its_end,
     threads_that_schedule_and_cancel_do_not_disturb_each_other,
@@ -171,6 +173,30 @@ fn futures_are_shown_and_not_cancelled(kind: Kind) {
     assert_eq!((shown, timer.cancel_all()), (2, 1));
     clock.advance(SECOND);
     assert!(matches!(sleep.poll(&mut context), Poll::Ready(Ok(()))));
+}
+
+fn a_future_is_shown_while_its_waker_is_exchanged(kind: Kind) {
+    let timer = kind.on(&ManualClock::new());
+    let mut sleep = timer.sleep(SECOND);
+    let wakers = [Wakes::new().1, Wakes::new().1];
+    assert!(poll_with(Pin::new(&mut sleep), &wakers[0]).is_pending());
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for waker in &wakers {
+                    assert!(poll_with(Pin::new(&mut sleep), waker).is_pending());
+                }
+            }
+        });
+        let missed = (0..20_000).find(|_| {
+            let mut shown = 0;
+            timer.for_each_pending(|_| shown += 1);
+            shown != 1
+        });
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(missed, None);
+    });
 }
 
 fn a_panicking_drop_does_not_spare_the_others(kind: Kind) {

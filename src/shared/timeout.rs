@@ -356,7 +356,7 @@ impl Timeout {
         let (due, deadline) = shared.deadline(when);
         let entry = slot.next_entry(&running, due);
         let rearmed = slot.rearm(running, task, due, deadline);
-        debug_assert!(rearmed.is_ok(), "a running one-shot cannot be cancelled");
+        debug_assert!(rearmed.is_ok(), "an exchange cannot be cancelled");
         shared.enqueue_for(entry, when);
         // As in `Shared::schedule`: a stop that this check misses finds the slot armed.
         if shared.lifecycle.is_shutdown() {

@@ -24,7 +24,7 @@
 //! | 9 | Stopped → `TaskTaken` | the R handle | CAS Acquire, then the task is moved out | 6 |
 //! | 10 | clear U or R | the drop of that handle | `fetch_and AcqRel`; if that leaves an ended slot without handles: 11. Shortcut: if a `load Acquire` shows an ended slot without the other handle, no other thread is left: 11 without a locked instruction | 7, 8 |
 //! | 11 | → Free, seq kept | the last one | `store Release`, the last access to the timer's memory | the Acquire of the scan that decides whether that memory can be freed |
-//! | 12 | Armed → Running, then by 8 Armed again, seq + 1, with another task | the future that holds U | CAS Acquire; 8 | 1, 8; 4, 5, 6 |
+//! | 12 | Armed → `CancelRequested` without P, then by 8 Armed again, seq + 1, with another task | the future that holds U | CAS Acquire; 8 | 1, 8; 4, 5, 6 |
 //! | 13 | Armed → Cancelled, R; Running P → `CancelRequested`, R | `cancel_all`, for what is no future's | CAS `AcqRel`, then the task is moved out, then 10 | 1, 8; 10 |
 //!
 //! The worker or a compacting producer checks an entry with [`Slot::is_dead`] or [`Slot::claim`]. Both rely on this
@@ -194,13 +194,13 @@ impl<A> Slot<A> {
         self.word().status()
     }
 
-    /// The status of a timeout that is pending; a periodic one is while it runs, too.
+    /// The status of a timeout that is pending; a periodic one is while it runs, too, and a future's while its task is
+    /// exchanged.
     pub(crate) fn pending_status(&self) -> Option<Status> {
         let word = self.word();
         let pending = match word.state() {
             State::Armed => true,
-            State::Running => word.is_periodic(),
-            _ => false,
+            _ => word.is_to_be_rearmed(),
         };
         pending.then(|| word.status())
     }
@@ -369,13 +369,13 @@ impl<A> Slot<A> {
         let mut word = Word(self.word.load(Ordering::Relaxed));
         while word.state() == State::Armed {
             debug_assert!(word.has_user() && !word.is_periodic());
-            match self.try_transition(word, State::Running) {
+            match self.try_transition(word, State::CancelRequested) {
                 Ok(()) => {
                     let running = Running {
                         slot,
                         unobserved: false,
                     };
-                    // SAFETY: this call won Armed → Running, and with it the task.
+                    // SAFETY: this call won Armed → CancelRequested, and with it the task.
                     return Some((running, unsafe { self.take_task() }));
                 }
                 Err(now) => word = now,
@@ -572,7 +572,7 @@ impl<A> Slot<A> {
         self.task.with_mut(|cell| unsafe { (*cell).write(task) });
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
-        while word.state() == State::Running {
+        while word.is_to_be_rearmed() {
             let armed = word.with_next_seq().with_due(due).with_state(State::Armed);
             match self.word.compare_exchange_weak(
                 word.0,

@@ -32,7 +32,8 @@ pub(crate) enum State {
     Armed = 1,
     /// Claimed; the runner owns the task. With P it is armed again.
     Running = 2,
-    /// P only: cancelled or stopped during its run. The runner ends it.
+    /// With P: cancelled or stopped during its run. The runner ends it.
+    /// Without P: a future exchanges its task, and arms it again. It is pending meanwhile: [`Word::is_replacing`].
     CancelRequested = 3,
     /// It has run; no task left.
     Expired = 4,
@@ -118,6 +119,7 @@ impl Word {
     pub(crate) fn status(self) -> Status {
         let phase = match self.state() {
             State::Free | State::Armed => Phase::Pending,
+            State::CancelRequested if self.is_replacing() => Phase::Pending,
             State::Running => Phase::Running,
             State::Expired => Phase::Expired,
             State::CancelRequested | State::Cancelled => Phase::Cancelled,
@@ -173,6 +175,19 @@ impl Word {
     #[inline]
     pub(crate) fn has_other_handle(self, handle: u64) -> bool {
         self.0 & (Self::USER | Self::RETURNED) & !handle != 0
+    }
+
+    /// A future exchanges the task of its timeout, which is pending all the same.
+    #[inline]
+    pub(crate) fn is_replacing(self) -> bool {
+        self.state() == State::CancelRequested && !self.is_periodic()
+    }
+
+    /// The task is in the hands of the thread that will arm the slot with it: the run of a periodic one that nobody has
+    /// ended, or an exchange.
+    #[inline]
+    pub(crate) fn is_to_be_rearmed(self) -> bool {
+        self.is_replacing() || self.state() == State::Running && self.is_periodic()
     }
 
     /// Over for good, with no task inside.

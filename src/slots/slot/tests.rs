@@ -2,7 +2,7 @@
 //! what becomes of the task. What several threads make of it is explored in `crate::loom_tests`.
 
 use super::*;
-use crate::slots::Slots;
+use crate::slots::{Phase, Slots};
 use crate::time::Period;
 use std::sync::Arc;
 use std::time::Duration;
@@ -429,8 +429,12 @@ fn a_future_takes_its_task_out_and_puts_another_in() {
             drop(bench.slot().take_stopped());
             continue;
         };
-        assert_eq!((state, bench.state()), (State::Armed, State::Running));
-        // In its owner's hands it is nobody else's.
+        assert_eq!(state, State::Armed);
+        assert!(bench.slot().word().is_replacing());
+        // In its owner's hands it is nobody else's, and pending as before.
+        let status = bench.slot().pending_status().expect("it is pending");
+        assert_eq!(status, bench.slot().status());
+        assert_eq!(status.phase, Phase::Pending);
         assert_eq!(bench.slot().stop(), StopOutcome::Nothing);
         assert!(!bench.slot().cancel(|| ()));
         drop(task);
