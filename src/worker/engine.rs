@@ -383,6 +383,10 @@ impl<W: Wheel> Engine<W> {
 
     /// Counts the boundaries up to `passed` as processed, up to the first that has work.
     pub(super) fn skip_idle_ticks(&mut self, shared: &Shared, passed: Tick) {
+        if !self.held.is_empty() {
+            // None comes before the tasks of `held_at` have begun to run.
+            return;
+        }
         let work = self.wheel.next_expiration().unwrap_or(Tick::NEVER);
         let idle = passed.min(work.min(self.reader.earliest()).previous());
         if idle > self.wheel.now() {

@@ -297,6 +297,30 @@ fn dead_entries_by_the_thousand_do_not_hide_that_nothing_is_pending() {
 }
 
 #[test]
+fn no_boundary_counts_as_processed_before_the_tasks_of_an_earlier_one() {
+    for hierarchical in [false, true] {
+        let clock = ManualClock::new();
+        let (owner, mut driver) = on_clock(&clock, hierarchical);
+        let timer = owner.handle();
+        let (inside, seen) = (timer.clone(), Arc::new(AtomicUsize::new(0)));
+        let noted = Arc::clone(&seen);
+        let task = move |_: &Timeout| noted.store(inside.stats().tick as usize, Ordering::Relaxed);
+        timer
+            .new_timeout(task, Duration::from_nanos(3 * TICK))
+            .unwrap();
+        // The loop finds out that it is due, and takes its time.
+        for _ in 0..3 {
+            clock.advance(Duration::from_nanos(10 * TICK));
+            assert!(driver.next_due().is_some());
+            assert!(timer.stats().tick < 3, "{}", timer.stats().tick);
+        }
+        assert_eq!(driver.turn(), 1);
+        assert_eq!(seen.load(Ordering::Relaxed), 3);
+        assert_eq!(timer.stats().tick, 30);
+    }
+}
+
+#[test]
 fn a_hook_that_comes_too_late_is_told_what_it_has_missed() {
     let clock = ManualClock::new();
     let (owner, mut driver) = on_clock(&clock, false);
