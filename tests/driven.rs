@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 on_both_timers![
     tasks_run_on_the_thread_that_turns,
     every_boundary_that_has_passed_is_processed_in_order,
+    what_is_due_is_found_behind_a_crowd_that_is_not,
     the_hook_is_called_once_for_what_is_earlier,
     a_hook_may_panic_or_call_the_timer,
     a_hook_may_end_the_timer,
@@ -83,6 +84,20 @@ fn every_boundary_that_has_passed_is_processed_in_order(kind: Kind) {
     assert_eq!(order, [2, 5, 9, 17, 40]);
     assert!(ran.iter().all(|(delay, at)| *at >= ms(*delay)), "{ran:?}");
     assert_eq!((driver.turn(), driver.next_due()), (0, None));
+}
+
+fn what_is_due_is_found_behind_a_crowd_that_is_not(kind: Kind) {
+    let (timer, mut driver) = driven(kind);
+    for _ in 0..200_000 {
+        timer.new_timeout(|_| {}, FAR).unwrap();
+    }
+    driver.next_due();
+    // By then the crowd is old enough to be moved to the wheel, which takes more than a moment.
+    thread::sleep(ms(250));
+    let runs = Count::new();
+    timer.new_timeout(runs.task(), ms(1)).unwrap();
+    thread::sleep(ms(10));
+    assert_eq!((driver.turn(), runs.get()), (1, 1));
 }
 
 fn the_hook_is_called_once_for_what_is_earlier(kind: Kind) {

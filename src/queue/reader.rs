@@ -268,6 +268,13 @@ impl Reader {
         self.active.iter().map(waiting).sum()
     }
 
+    /// After so many transfers of [`Take::Soon`] all that was seen has been met, whatever is pushed meanwhile: each gives
+    /// every shard its part.
+    pub(crate) fn transfers_to_go(&self, queue: &PendingQueue) -> usize {
+        let part = STRETCH / self.active.len().max(1);
+        self.waiting(queue).div_ceil(part.max(1))
+    }
+
     /// Entries that were taken out and not filed yet.
     pub(crate) fn backlog(&self) -> usize {
         let backlog = |index: &u32| self.inlets[*index as usize].backlog();

@@ -258,6 +258,12 @@ impl<W: Wheel> Engine<W> {
             });
     }
 
+    /// After so many transfers all that waits now has been met.
+    pub(super) fn transfers_to_go(&mut self, shared: &Shared) -> usize {
+        self.reader.look(shared.queue(), shared.now());
+        self.reader.transfers_to_go(shared.queue())
+    }
+
     /// Fires what `next_due` has found.
     pub(super) fn fire_held(&mut self, shared: &Arc<Shared>) {
         if !self.held.is_empty() {

@@ -80,6 +80,7 @@ impl<W: Wheel> Driver for Engine<W> {
         shared.metrics().worker.wakeups.add(1);
         self.end_planned_sleep(shared);
         let before = self.fired();
+        let mut transfers = self.transfers_to_go(shared);
         self.fire_held(shared);
         while !shared.is_shutdown() {
             match self.next_tick(shared) {
@@ -87,6 +88,8 @@ impl<W: Wheel> Driver for Engine<W> {
                     self.process_tick(shared, boundary);
                     self.sweep(shared);
                 }
+                // The rest of what was pushed may be due as well. What is pushed meanwhile is for the next call.
+                _ if self.is_transferring() && transfers > 0 => transfers -= 1,
                 _ => {
                     self.skip_idle_ticks(shared, passed);
                     while self.sweep(shared) {}
