@@ -36,8 +36,25 @@ pub(crate) fn next_at_fixed_rate(last: u64, period: u64, passed_time: u64) -> u6
         return last.max(passed_time).saturating_add(1);
     }
     let missed = passed_time.saturating_sub(last) / period;
-    match period.checked_mul(missed + 1) {
-        Some(ahead) => last.saturating_add(ahead),
-        None => FOREVER,
+    let ahead = missed
+        .checked_add(1)
+        .and_then(|periods| period.checked_mul(periods));
+    ahead.map_or(FOREVER, |ahead| last.saturating_add(ahead))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_boundary_of_all_has_no_run_after_it() {
+        for period in [1, 2, 3, u64::MAX] {
+            assert_eq!(next_at_fixed_rate(0, period, u64::MAX), FOREVER);
+            assert_eq!(next_at_fixed_rate(u64::MAX, period, u64::MAX), FOREVER);
+        }
+        assert_eq!(next_at_fixed_rate(0, 1, u64::MAX - 1), FOREVER);
+        assert_eq!(next_at_fixed_rate(0, 3, u64::MAX - 3), FOREVER);
+        assert_eq!(next_at_fixed_rate(0, 1, u64::MAX - 2), u64::MAX - 1);
+        assert_eq!(next_at_fixed_rate(0, 0, u64::MAX), FOREVER);
     }
 }
