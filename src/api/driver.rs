@@ -3,7 +3,7 @@
 use crate::shared::Shared;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Drives a timer that has no thread, from the caller's own loop: made by
 /// [`build_driven`](crate::HashedWheelTimerBuilder::build_driven) on either builder.
@@ -46,17 +46,14 @@ use std::time::{Duration, Instant};
 #[must_use = "dropping the driver ends the timer"]
 pub struct TimerDriver {
     shared: Arc<Shared>,
-    /// An instant, and the time on the timer's clock that was read just after it.
-    origin: (Instant, u64),
 }
 
 impl TimerDriver {
     /// Starts a timer that has just been made, and is its driver.
     pub(super) fn start(shared: &Arc<Shared>) -> TimerDriver {
-        let origin = (Instant::now(), shared.now());
         shared.start_driven();
         let shared = Arc::clone(shared);
-        TimerDriver { shared, origin }
+        TimerDriver { shared }
     }
 
     /// Processes every tick that has passed, on the calling thread, which is the timer thread meanwhile. Returns how many
@@ -110,9 +107,8 @@ impl TimerDriver {
     /// ```
     pub fn next_due(&mut self) -> Option<Instant> {
         let time = self.shared.next_due()?;
-        let (instant, origin) = self.origin;
         // `None` if this platform's instants end before: nobody will wait so long.
-        instant.checked_add(Duration::from_nanos(time.saturating_sub(origin)))
+        self.shared.clock().instant_of(time)
     }
 
     /// What to call when a timeout is scheduled, or reset, that is due before the last answer of

@@ -197,8 +197,7 @@ impl World {
     fn next_due(&mut self) -> Option<u64> {
         let now = self.now();
         let instant = self.driver.next_due();
-        let (origin, at_origin) = self.driver.origin;
-        let answer = instant.map(|due| (due - origin).as_nanos() as u64 + at_origin);
+        let answer = instant.map(|due| (due - self.clock.origin()).as_nanos() as u64);
         let pending = self.known.iter().filter(|known| known.pending);
         match (pending.filter_map(|known| known.due).min(), answer) {
             (None, answer) => assert!(!self.exact || answer.is_none(), "{answer:?} of nothing"),
