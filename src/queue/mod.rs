@@ -28,14 +28,19 @@
 //! the parker's W1, and reads the plan that this look was made for.
 
 mod chunk;
+mod drain;
+mod inlet;
 pub(crate) mod parker;
 mod position;
+mod probe;
 mod reader;
+mod scan;
 mod shard;
+mod trim;
 
 pub(crate) use parker::{Hook, WakeReason};
 #[cfg(all(test, hashed_wheel_loom))]
-pub(crate) use reader::way;
+pub(crate) use probe::way;
 pub(crate) use reader::{EntrySink, InsertOutcome, Reader, Take};
 pub(crate) use shard::{Liveness, Shard};
 

@@ -55,22 +55,11 @@
 
 use super::chunk::{CELLS, Chunk, ChunkId, Chunks};
 use super::position::Position;
+use super::probe::{Step, looked};
+use super::trim::{FEW, NOT_SAMPLING};
 use crate::entry::Entry;
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, CachePadded, Ordering, SegQueue};
 use crate::time::Tick;
-
-/// Entries that one push looks at, at most.
-pub(super) const LOOKS: usize = 64;
-/// Entries that a shard holds before its owner asks how many of them live.
-pub(super) const FEW: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 1024 };
-/// Up to this many, half of the entries may be dead; beyond, a quarter.
-const MANY: u32 = 262_144;
-/// Entries that are worth telling the timer thread about: it moves them in about half a millisecond.
-const CROWD: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 8192 };
-/// Chunks of which one sampling step looks at an entry each.
-const SAMPLED_CHUNKS: u32 = 4;
-/// How far ahead slots are fetched into the cache.
-const LOOKAHEAD: u32 = 8;
 
 /// What tells whether an entry still means anything.
 pub(crate) trait Liveness {
@@ -112,7 +101,7 @@ pub(super) struct Taken {
 
 /// What the wheel has a copy of: as good as dead in here.
 #[derive(Clone, Copy)]
-struct Copied {
+pub(super) struct Copied {
     to: Position,
     due: Tick,
 }
@@ -120,7 +109,7 @@ struct Copied {
 impl Copied {
     /// Returns `true` if the wheel has a copy of `entry`, which lies in `cell` of the chunk of `at`.
     #[inline]
-    fn has(self, at: Position, cell: u32, entry: Entry) -> bool {
+    pub(super) fn has(self, at: Position, cell: u32, entry: Entry) -> bool {
         let cells = match at.chunks_to(self.to) {
             Some(0) => self.to.cell(),
             Some(_) => CELLS,
@@ -145,17 +134,13 @@ pub(super) struct Owner {
     /// The first chunk that was ever opened: what comes after [`Position::START`].
     pub(super) first: AtomicU32,
     /// Own. Entries that may wait before they are sampled.
-    limit: AtomicU32,
+    pub(super) limit: AtomicU32,
     /// Own. Where sampling goes on; [`NOT_SAMPLING`] or [`PROMOTING`] otherwise.
-    sampling: AtomicU64,
+    pub(super) sampling: AtomicU64,
     /// Own. Entries sampled, and how many of them lived.
-    sampled: AtomicU32,
-    sampled_live: AtomicU32,
+    pub(super) sampled: AtomicU32,
+    pub(super) sampled_live: AtomicU32,
 }
-
-/// No chunk has cell 63.
-const NOT_SAMPLING: u64 = 63;
-const PROMOTING: u64 = 62;
 
 /// What a push has to tell the timer thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -225,7 +210,7 @@ impl Shard {
         self.taken.copied_to.store(to.0, Ordering::Release);
     }
 
-    fn copied(&self) -> Copied {
+    pub(super) fn copied(&self) -> Copied {
         let to = Position(self.taken.copied_to.load(Ordering::Acquire));
         let due = Tick(self.taken.copied_due.load(Ordering::Acquire));
         Copied { to, due }
@@ -259,11 +244,7 @@ impl Shard {
         chunks: &Chunks,
         liveness: &impl Liveness,
     ) -> (Position, Growth) {
-        // Together they look at no more than `LOOKS` entries.
-        let promoting = self.owner.sampling.load(Ordering::Relaxed) == PROMOTING;
-        let reserved = if promoting { CELLS } else { SAMPLED_CHUNKS };
-        self.trim(LOOKS - reserved as usize, tail, chunks, liveness);
-        let growth = self.check_limit(tail, chunks, liveness);
+        let growth = self.tidy(tail, chunks, liveness);
         let (id, _) = chunks.claim(tail.chunk());
         looked::reach(Step::Claimed);
         match chunks.get(tail.chunk()) {
@@ -320,197 +301,6 @@ impl Shard {
         moved
     }
 
-    /// Passes over dead entries at the head, at most `most`. For the owner.
-    fn trim(&self, most: usize, tail: Position, chunks: &Chunks, liveness: &impl Liveness) {
-        let head = self.head();
-        let copied = self.copied();
-        let mut at = head;
-        let mut left = [ChunkId::NONE; LOOKS / CELLS as usize + 2];
-        let mut leaving = left.iter_mut();
-        let mut budget = most as u32;
-        while budget > 0 && at != tail {
-            let Some((from, chunk)) = self.resolve(at, chunks) else {
-                return;
-            };
-            if from.serial() != at.serial() {
-                if let Some(place) = leaving.next() {
-                    *place = at.chunk();
-                }
-            }
-            let end = end_in_chunk(from, tail).min(from.cell() + budget);
-            let mut cell = from.cell();
-            while cell < end {
-                if cell + LOOKAHEAD < end {
-                    liveness.prefetch(chunk.read(cell + LOOKAHEAD));
-                }
-                let entry = chunk.read(cell);
-                if !copied.has(from, cell, entry) && !liveness.is_dead(entry) {
-                    break;
-                }
-                cell += 1;
-            }
-            at = from.forward(cell - from.cell());
-            budget -= cell - from.cell();
-            if cell < end {
-                budget -= 1;
-                break;
-            }
-        }
-        if at != head {
-            looked::reach(Step::Trimming);
-            self.move_head(head, at, left, chunks);
-        }
-        looked::note(most - budget as usize);
-    }
-
-    /// Samples or promotes, if more entries wait than the limit. For the owner.
-    fn check_limit(&self, tail: Position, chunks: &Chunks, liveness: &impl Liveness) -> Growth {
-        let head = self.head();
-        let waiting = head.distance(tail) as u32;
-        let limit = self.owner.limit.load(Ordering::Relaxed);
-        let sampling = self.owner.sampling.load(Ordering::Relaxed);
-        if waiting < limit {
-            // While promoting, the limit is what is to be left.
-            if sampling == PROMOTING {
-                self.owner
-                    .limit
-                    .store(FEW.max(2 * waiting), Ordering::Relaxed);
-            } else if limit > FEW && waiting < limit / 4 {
-                self.owner.limit.store(limit / 2, Ordering::Relaxed);
-            }
-            self.owner.sampling.store(NOT_SAMPLING, Ordering::Relaxed);
-            return Growth::Usual;
-        }
-        match sampling {
-            PROMOTING => {
-                self.promote(head, tail, chunks, liveness);
-                Growth::Usual
-            }
-            NOT_SAMPLING => {
-                self.owner.sampled.store(0, Ordering::Relaxed);
-                self.owner.sampled_live.store(0, Ordering::Relaxed);
-                self.sample(head, head, tail, chunks, liveness)
-            }
-            at => {
-                let at = Position(at);
-                let from = if at.is_before(head) { head } else { at };
-                self.sample(from, head, tail, chunks, liveness)
-            }
-        }
-    }
-
-    /// Looks at an entry of each of the next few chunks from `at` on; at the tail it decides.
-    fn sample(
-        &self,
-        mut at: Position,
-        head: Position,
-        tail: Position,
-        chunks: &Chunks,
-        liveness: &impl Liveness,
-    ) -> Growth {
-        let owner = &self.owner;
-        let copied = self.copied();
-        let mut looks = 0;
-        let (mut live, mut end) = (0, false);
-        for step in 0..SAMPLED_CHUNKS {
-            if at == tail {
-                end = true;
-                break;
-            }
-            let next = self.resolve(at, chunks).filter(|_| at.is_before(tail));
-            let Some((resolved, chunk)) = next else {
-                // The timer thread has taken it: begin again. So does a sampling that a lost chunk has led into the
-                // chunks of another shard, where it would never meet the tail.
-                owner.sampling.store(NOT_SAMPLING, Ordering::Relaxed);
-                return Growth::Usual;
-            };
-            // Another cell of each chunk, so that no pattern of the caller's is met again and again.
-            let cells = end_in_chunk(resolved, tail) - resolved.cell();
-            let cell = resolved.cell() + (resolved.serial().wrapping_mul(7) + step) % cells;
-            let entry = chunk.read(cell);
-            let gone = copied.has(resolved, cell, entry) || liveness.is_dead(entry);
-            live += u32::from(!gone);
-            looks += 1;
-            at = resolved.forward(cells);
-        }
-        looked::note(looks as usize);
-        let sampled = owner.sampled.load(Ordering::Relaxed) + looks;
-        let live = owner.sampled_live.load(Ordering::Relaxed) + live;
-        owner.sampled.store(sampled, Ordering::Relaxed);
-        owner.sampled_live.store(live, Ordering::Relaxed);
-        owner.sampling.store(at.0, Ordering::Relaxed);
-        if !end && at != tail {
-            return Growth::Usual;
-        }
-        let waiting = head.distance(tail) as u32;
-        let dead = sampled - live;
-        let few_dead = if waiting < MANY {
-            dead <= live
-        } else {
-            dead * 3 <= live
-        };
-        if few_dead {
-            let limit = if waiting < MANY / 2 {
-                waiting * 2
-            } else {
-                waiting / 2 * 3
-            };
-            owner.limit.store(limit.max(FEW), Ordering::Relaxed);
-            owner.sampling.store(NOT_SAMPLING, Ordering::Relaxed);
-            if waiting >= CROWD {
-                Growth::Crowded
-            } else {
-                Growth::Usual
-            }
-        } else {
-            // Until about a third of what is left is dead.
-            let live = u64::from(waiting) * u64::from(live) / u64::from(sampled.max(1));
-            owner
-                .limit
-                .store((FEW / 2).max((live / 2 * 3) as u32), Ordering::Relaxed);
-            owner.sampling.store(PROMOTING, Ordering::Relaxed);
-            Growth::Usual
-        }
-    }
-
-    /// Moves the live entries of the first chunk to the overflow. For the owner.
-    fn promote(&self, head: Position, tail: Position, chunks: &Chunks, liveness: &impl Liveness) {
-        let Some((from, chunk)) = self.resolve(head, chunks) else {
-            return;
-        };
-        let end = end_in_chunk(from, tail);
-        let mut batch = Batch {
-            chunk: ChunkId::NONE,
-            len: 0,
-            from: head,
-            to: from.forward(end - from.cell()),
-        };
-        let copied = self.copied();
-        let mut copy = None;
-        for cell in from.cell()..end {
-            let entry = chunk.read(cell);
-            if !copied.has(from, cell, entry) && !liveness.is_dead(entry) {
-                let (id, copy) = *copy.get_or_insert_with(|| chunks.claim(from.chunk()));
-                copy.write(batch.len, entry);
-                batch.chunk = id;
-                batch.len += 1;
-            }
-        }
-        looked::note((end - from.cell()) as usize);
-        looked::note_moved(batch.len as usize);
-        let moved_on = (from.serial() != head.serial()).then_some(head.chunk());
-        if batch.len > 0 {
-            looked::reach(Step::Copied);
-            self.overflow.push(batch);
-            looked::reach(Step::Pushed);
-            let announced = self.owner.announced.load(Ordering::Relaxed);
-            // Release: the batch and its cells. After the push has returned: see the module's head.
-            self.owner.announced.store(announced + 1, Ordering::Release);
-            looked::reach(Step::Announced);
-        }
-        self.move_head(head, batch.to, moved_on, chunks);
-    }
-
     /// Entries in chunks and overflow, dead ones included, each batch counted as a full one. About, while others work.
     pub(super) fn len(&self) -> usize {
         let popped = self.taken.popped.load(Ordering::Relaxed);
@@ -532,77 +322,5 @@ pub(super) fn end_in_chunk(at: Position, tail: Position) -> u32 {
         tail.cell()
     } else {
         CELLS
-    }
-}
-
-/// The steps of a push, between which tests interrupt it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
-    /// The entry is in its cell; the tail has not moved.
-    Written,
-    /// The tail has moved.
-    Published,
-    /// Before the head passes dead entries.
-    Trimming,
-    /// The next chunk is claimed; nothing leads to it yet.
-    Claimed,
-    /// The live entries of the first chunk are copied to a batch.
-    Copied,
-    /// The batch is in the overflow.
-    Pushed,
-    /// The batch is announced; the head has not moved.
-    Announced,
-}
-
-/// Counts what a push looks at and moves, and interrupts it, in tests.
-pub(super) mod looked {
-    use super::Step;
-    #[cfg(all(test, not(hashed_wheel_loom)))]
-    use std::cell::Cell;
-
-    #[cfg(all(test, not(hashed_wheel_loom)))]
-    thread_local! {
-        static LOOKED: Cell<usize> = const { Cell::new(0) };
-        static MOVED: Cell<usize> = const { Cell::new(0) };
-        static INTERRUPT: Cell<Option<Interrupt>> = const { Cell::new(None) };
-    }
-
-    #[cfg(all(test, not(hashed_wheel_loom)))]
-    type Interrupt = Box<dyn FnMut(Step)>;
-
-    /// Sets what is called at each step of this thread's pushes.
-    #[cfg(all(test, not(hashed_wheel_loom)))]
-    pub(in crate::queue) fn interrupt_by(interrupt: impl FnMut(Step) + 'static) {
-        INTERRUPT.set(Some(Box::new(interrupt)));
-    }
-
-    #[inline]
-    pub(in crate::queue) fn reach(step: Step) {
-        #[cfg(all(test, not(hashed_wheel_loom)))]
-        if let Some(mut interrupt) = INTERRUPT.take() {
-            interrupt(step);
-            INTERRUPT.set(Some(interrupt));
-        }
-        let _ = step;
-    }
-
-    #[inline]
-    pub(in crate::queue) fn note(entries: usize) {
-        #[cfg(all(test, not(hashed_wheel_loom)))]
-        LOOKED.set(LOOKED.get() + entries);
-        let _ = entries;
-    }
-
-    #[inline]
-    pub(in crate::queue) fn note_moved(entries: usize) {
-        #[cfg(all(test, not(hashed_wheel_loom)))]
-        MOVED.set(MOVED.get() + entries);
-        let _ = entries;
-    }
-
-    /// What this thread has looked at and moved since the last call.
-    #[cfg(all(test, not(hashed_wheel_loom)))]
-    pub(in crate::queue) fn take() -> (usize, usize) {
-        (LOOKED.take(), MOVED.take())
     }
 }

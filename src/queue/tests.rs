@@ -1,4 +1,5 @@
-use super::shard::{LOOKS, Step, looked};
+use super::probe::{Step, looked};
+use super::trim::LOOKS;
 use super::*;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

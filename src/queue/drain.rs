@@ -1,0 +1,109 @@
+//! Takes entries out of a shard.
+
+use super::chunk::Chunks;
+use super::inlet::{ATTEMPTS, Budget, End, Inlet};
+use super::position::Position;
+use super::probe::way;
+use super::reader::EntrySink;
+use super::shard::{Shard, end_in_chunk};
+use crate::sync::Ordering;
+
+impl Inlet {
+    /// Takes entries out and files them, in order, up to `end`. Returns `true` when that is done.
+    pub(super) fn drain(
+        &mut self,
+        shard: &Shard,
+        chunks: &Chunks,
+        end: Position,
+        budget: &mut Budget,
+        sink: &mut impl EntrySink,
+    ) -> bool {
+        let end = End::new(shard, end);
+        loop {
+            self.file(budget, sink);
+            if self.backlog() > 0 {
+                return false;
+            }
+            match self.refill(shard, chunks, end) {
+                Refill::Taken => {}
+                Refill::Lost => return false,
+                Refill::Empty => return true,
+            }
+        }
+    }
+
+    /// Takes a batch or the rest of a chunk out of the shard, as far as `end`.
+    fn refill(&mut self, shard: &Shard, chunks: &Chunks, end: End) -> Refill {
+        for _ in 0..ATTEMPTS {
+            // Before the overflow: see the shard's head.
+            let head = shard.head();
+            if self.pop_batch(shard, chunks, end.announced) {
+                return Refill::Taken;
+            }
+            if end.is_outdated(shard) {
+                return Refill::Lost;
+            }
+            if head == end.tail || end.tail.is_before(head) {
+                // What the owner has trimmed counts as taken, or serial numbers might wrap in between. Batches from
+                // before the head have been popped above, or are void.
+                self.taken = head;
+                return Refill::Empty;
+            }
+            let Some((from, chunk)) = shard.resolve(head, chunks) else {
+                continue;
+            };
+            let cells = from.cell()..end_in_chunk(from, end.tail);
+            let to = from.forward(cells.len() as u32);
+            self.taken_out.extend(cells.map(|cell| chunk.read(cell)));
+            let left = (from.serial() != head.serial()).then_some(head.chunk());
+            if shard.move_head(head, to, left, chunks) {
+                self.taken = to;
+                return Refill::Taken;
+            }
+            way::note(way::LOST);
+            self.taken_out.clear();
+        }
+        Refill::Lost
+    }
+
+    /// Takes a batch out of the overflow, of the first `announced`.
+    pub(super) fn pop_batch(&mut self, shard: &Shard, chunks: &Chunks, announced: u64) -> bool {
+        // Relaxed: only the reader writes it.
+        let mut popped = shard.taken().popped.load(Ordering::Relaxed);
+        while popped < announced {
+            let Some(batch) = shard.overflow.pop() else {
+                return false;
+            };
+            popped += 1;
+            shard.taken().popped.store(popped, Ordering::Relaxed);
+            let void = batch.from.is_before(self.taken);
+            if !void {
+                // If the owner was interrupted before it moved the head, it is moved for it.
+                let left = (batch.from.serial() != batch.to.serial()).then_some(batch.from.chunk());
+                if shard.move_head(batch.from, batch.to, left, chunks) {
+                    way::note(way::HELPED);
+                }
+                self.taken = batch.to;
+                if let Some(chunk) = chunks.get(batch.chunk) {
+                    self.taken_out
+                        .extend((0..batch.len).map(|cell| chunk.read(cell)));
+                }
+            }
+            chunks.release(batch.chunk);
+            if !void {
+                return true;
+            }
+            way::note(way::VOID);
+        }
+        false
+    }
+}
+
+enum Refill {
+    /// There is something in the backlog.
+    Taken,
+    /// Nothing is left before the end.
+    Empty,
+    /// The owner was faster three times, or has promoted meanwhile.
+    Lost,
+}

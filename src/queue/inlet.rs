@@ -1,0 +1,184 @@
+//! The timer thread's side of one shard.
+
+use super::chunk::Chunks;
+use super::position::Position;
+use super::reader::{AGE, EntrySink, InsertOutcome, Take};
+use super::shard::Shard;
+use crate::entry::Entry;
+use crate::sync::Ordering;
+use crate::time::Tick;
+
+/// Attempts to take a chunk against an owner that trims.
+pub(super) const ATTEMPTS: usize = 3;
+/// Entries that are taken at once rather than looked at twice.
+const FEW: usize = if cfg!(hashed_wheel_loom) { 0 } else { 64 };
+/// How far ahead slots are fetched into the cache.
+const LOOKAHEAD: usize = 8;
+
+/// What the timer thread knows of one shard.
+pub(super) struct Inlet {
+    /// Taken out of the shard; the first `filed` of them are filed.
+    pub(super) taken_out: Vec<Entry>,
+    pub(super) filed: usize,
+    /// Everything before has been taken by this reader.
+    pub(super) taken: Position,
+    /// Everything before has been scanned, or was gone when its turn came.
+    pub(super) scanned: Position,
+    /// A lower bound of what is due and has not been scanned.
+    pub(super) fresh: Tick,
+    /// A lower bound of what is due and was not due soon when it was scanned.
+    pub(super) far: Tick,
+    /// Where the shard ended some time ago, and when.
+    pub(super) mark: Option<(Position, u64)>,
+    /// A drain to here is under way.
+    pub(super) draining: Option<Position>,
+    /// The tick that had passed when the first of what is there was pushed.
+    pub(super) since: Tick,
+    /// The shard, or what was taken out, may hold something.
+    pub(super) occupied: bool,
+    pub(super) active: bool,
+}
+
+impl Default for Inlet {
+    fn default() -> Self {
+        Inlet {
+            taken_out: Vec::new(),
+            filed: 0,
+            taken: Position::START,
+            scanned: Position::START,
+            fresh: Tick::NEVER,
+            far: Tick::NEVER,
+            mark: None,
+            draining: None,
+            since: Tick::NEVER,
+            occupied: false,
+            active: false,
+        }
+    }
+}
+
+impl Inlet {
+    /// A lower bound of what is due and not in the wheel.
+    pub(super) fn earliest(&self) -> Tick {
+        self.fresh.min(self.far)
+    }
+
+    /// Moves what is wanted, as far as the budget goes. Returns `true` if some of it is left.
+    pub(super) fn serve(
+        &mut self,
+        take: Take,
+        shard: &Shard,
+        chunks: &Chunks,
+        budget: &mut Budget,
+        sink: &mut impl EntrySink,
+    ) -> bool {
+        if !self.occupied {
+            return false;
+        }
+        let tail = Position(shard.owner().tail.load(Ordering::SeqCst));
+        if let Take::Soon { due, now } = take {
+            let (mark, marked_at) = self.mark.unwrap_or((tail, now));
+            if self.draining.is_some() || shard.len() <= FEW {
+                self.draining.get_or_insert(tail);
+            } else if now.saturating_sub(marked_at) >= AGE {
+                self.draining = Some(mark);
+                self.mark = Some((tail, now));
+            } else {
+                return self.earliest() <= due
+                    && !self.scan(due, shard, chunks, tail, budget, sink);
+            }
+        } else {
+            self.draining = Some(tail);
+        }
+        let end = self.draining.unwrap_or(tail);
+        if !self.drain(shard, chunks, end, budget, sink) {
+            return true;
+        }
+        self.draining = None;
+        if end == tail {
+            // All that was seen is filed. What has come since is announced anew.
+            self.occupied = false;
+            self.mark = None;
+            self.since = Tick::NEVER;
+            (self.fresh, self.far) = (Tick::NEVER, Tick::NEVER);
+            self.taken_out.shrink_to(FEW);
+            return false;
+        }
+        // What is left may still be due soon.
+        match take {
+            Take::Everything => false,
+            Take::Soon { due, .. } => {
+                self.earliest() <= due && !self.scan(due, shard, chunks, tail, budget, sink)
+            }
+        }
+    }
+
+    /// Entries that were taken out and not filed yet.
+    pub(super) fn backlog(&self) -> usize {
+        self.taken_out.len() - self.filed
+    }
+
+    pub(super) fn file(&mut self, budget: &mut Budget, sink: &mut impl EntrySink) {
+        let mut left = self.taken_out[self.filed..].iter();
+        while !budget.is_used_up() {
+            let Some(&entry) = left.next() else {
+                break;
+            };
+            if let Some(&ahead) = left.as_slice().get(LOOKAHEAD) {
+                sink.prefetch(ahead);
+            }
+            budget.stretch -= 1;
+            budget.quota -= usize::from(sink.insert(entry) == InsertOutcome::Inserted);
+        }
+        self.filed = self.taken_out.len() - left.len();
+        if left.len() == 0 {
+            self.taken_out.clear();
+            self.filed = 0;
+        }
+    }
+}
+
+/// How far a drain or a scan goes.
+#[derive(Clone, Copy)]
+pub(super) struct End {
+    pub(super) tail: Position,
+    pub(super) announced: u64,
+}
+
+impl End {
+    pub(super) fn new(shard: &Shard, tail: Position) -> End {
+        End {
+            tail,
+            // Acquire: the batches that were announced.
+            announced: shard.owner().announced.load(Ordering::Acquire),
+        }
+    }
+
+    /// Batches have come since, which are older than what is at the head now.
+    pub(super) fn is_outdated(self, shard: &Shard) -> bool {
+        shard.owner().announced.load(Ordering::Acquire) > self.announced
+    }
+}
+
+/// What a transfer may still do.
+#[derive(Clone, Copy)]
+pub(super) struct Budget {
+    /// Entries that may go into the wheel.
+    pub(super) quota: usize,
+    /// Entries that may be met.
+    pub(super) stretch: usize,
+}
+
+impl Budget {
+    pub(super) fn is_used_up(self) -> bool {
+        self.quota == 0 || self.stretch == 0
+    }
+
+    /// One of `count` equal shares, rounded up.
+    pub(super) fn share(self, count: usize) -> Budget {
+        Budget {
+            quota: self.quota.div_ceil(count),
+            stretch: self.stretch.div_ceil(count),
+        }
+    }
+}
