@@ -6,11 +6,13 @@ mod common;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, JoinHandle, Thread, ThreadId};
 use std::time::Duration;
 
-use common::{FAR, WATCHDOG, ms};
-use hashed_wheel::{HashedWheelTimer, Job, RejectReason, StopError, TimerHandle, TimerState};
+use common::{FAR, Guard, Record, WATCHDOG, ms};
+use hashed_wheel::{
+    HashedWheelTimer, Job, ManualClock, RejectReason, StopError, TimerHandle, TimerState,
+};
 
 /// Runs `body` on a thread of its own; if it hangs, the test fails.
 fn must_end<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
@@ -127,6 +129,64 @@ fn a_job_may_wait_for_a_thread_that_stops_its_timer() {
         timer.new_timeout(|_| {}, FAR).ok();
         assert!(stopped.recv().unwrap().is_ok());
         drop(timer);
+    });
+}
+
+/// As [`with_job`], on a manual clock. Also returns where the executor was dropped.
+fn with_job_on<R: Send + 'static>(
+    clock: &ManualClock,
+    body: impl FnOnce(TimerHandle) -> R + Send + 'static,
+) -> (HashedWheelTimer, mpsc::Receiver<R>, Record<ThreadId>) {
+    let (guard, drops) = Guard::new();
+    let pool = Pool::executor();
+    let timer = HashedWheelTimer::builder()
+        .executor(move |job| {
+            let _captured = &guard;
+            pool(job);
+        })
+        .clock(clock)
+        .build()
+        .unwrap();
+    let handle = timer.handle();
+    let (done, result) = mpsc::channel();
+    // It begins when the clock has been advanced.
+    let (go, going) = mpsc::channel();
+    let task = move |_: &_| {
+        going.recv().unwrap();
+        let _ = done.send(body(handle));
+    };
+    timer.new_timeout(task, Duration::ZERO).unwrap();
+    clock.advance(FAR);
+    go.send(()).unwrap();
+    (timer, result, drops)
+}
+
+#[test]
+fn on_a_manual_clock_a_job_may_stop_its_timer_and_the_next_advance_drops_the_executor() {
+    must_end(|| {
+        let clock = ManualClock::new();
+        let stop = |handle: TimerHandle| handle.stop().map(|left| left.len());
+        let (timer, stopped, drops) = with_job_on(&clock, stop);
+        assert_eq!(stopped.recv().unwrap(), Ok(0));
+        assert_eq!(timer.state(), TimerState::Shutdown);
+        assert_eq!(drops.len(), 0);
+        clock.advance(Duration::ZERO);
+        assert_eq!(drops.take(), [thread::current().id()]);
+    });
+}
+
+#[test]
+fn on_a_manual_clock_a_job_may_wait_for_a_thread_that_stops_its_timer() {
+    must_end(|| {
+        let clock = ManualClock::new();
+        let (timer, stopped, drops) = with_job_on(&clock, |handle| {
+            let stopping = thread::spawn(move || handle.stop().map(|left| left.len()));
+            stopping.join().unwrap()
+        });
+        assert_eq!(stopped.recv().unwrap(), Ok(0));
+        let _handle = timer.handle();
+        drop(timer);
+        assert_eq!(drops.take(), [thread::current().id()]);
     });
 }
 

@@ -186,7 +186,8 @@ impl TimerHandle {
     /// [still inside](Timeout::take_task).
     ///
     /// With an [executor](crate::HashedWheelTimerBuilder::executor), it does not wait for the drop of the executor, which
-    /// may wait for a job that waits for this call.
+    /// may wait for a job that waits for this call. On a manual clock the executor is dropped by the next
+    /// [`advance`](crate::ManualClock::advance), or with the owner.
     ///
     /// A second or concurrent call returns an empty vector once the timer has stopped. Futures resolve to an error and are
     /// not returned.

@@ -50,6 +50,7 @@ impl Driven for Shared {
 
     fn catch_up(self: Arc<Self>) {
         self.with_driver(|driver| driver.catch_up(&self));
+        self.drop_driver_if_shutdown();
     }
 }
 

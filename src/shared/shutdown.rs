@@ -55,6 +55,11 @@ impl Shared {
     /// Called by the drop of the owner, which `waits` for the running task if it can.
     pub(crate) fn drop_owner(self: &Arc<Self>, waits: bool) {
         self.end(waits);
+        if waits && self.is_on_manual_clock() && !reentrancy::is_in_task() {
+            // Nobody may advance the clock any more.
+            let ended = self.ended.lock().take();
+            drop(ended);
+        }
         self.release_keeper();
     }
 
@@ -96,12 +101,16 @@ fn end_before_start(shared: &Arc<Shared>) {
 /// one runs the driver.
 fn end_running(shared: &Arc<Shared>) {
     if shared.is_driven {
-        end_driven(shared);
+        end_and_leave_driver(shared);
         // Last: it may call the timer, and wait for its end.
         return shared.queue.wake_worker();
     }
     if shared.clock.manual().is_none() {
         return shared.queue.wake_worker();
+    }
+    if shared.has_executor {
+        // Its drop may wait for a job that is this thread, or waits for it.
+        return end_and_leave_driver(shared);
     }
     let driver = shared.driver.lock().take();
     if let Some(driver) = driver {
@@ -110,8 +119,9 @@ fn end_running(shared: &Arc<Shared>) {
     }
 }
 
-/// Ends a timer of the caller's loop, unless that is inside a call. Leaves the driver, with its executor, to the loop.
-fn end_driven(shared: &Arc<Shared>) {
+/// Ends a timer without a thread, unless its driver runs. Leaves the driver, with its executor, to the caller's loop, or to
+/// the next advance of the clock or the owner's drop.
+fn end_and_leave_driver(shared: &Arc<Shared>) {
     let is_taken = {
         let mut ended = shared.ended.lock();
         *ended = shared.driver.lock().take();
