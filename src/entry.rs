@@ -11,8 +11,8 @@ use crate::time::Tick;
 pub(crate) struct Entry {
     /// `due:45 | seq:13 | 0:6`, the layout of the slot's state word with the state masked out.
     key: u64,
-    slot: u32,
-    epoch: u32,
+    /// `slot:32 | epoch:32`: one word, so that an entry is passed in two registers.
+    who: u64,
 }
 
 impl Entry {
@@ -26,7 +26,8 @@ impl Entry {
     #[inline]
     pub(crate) fn new(due: Tick, seq: u16, slot: u32, epoch: u32) -> Entry {
         let key = due.0 << Self::DUE_SHIFT | u64::from(seq) << Self::SEQ_SHIFT;
-        Entry { key, slot, epoch }
+        let who = u64::from(slot) << 32 | u64::from(epoch);
+        Entry { key, who }
     }
 
     /// The tick at which to look at the slot.
@@ -42,33 +43,30 @@ impl Entry {
 
     #[inline]
     pub(crate) fn slot(self) -> u32 {
-        self.slot
+        (self.who >> 32) as u32
     }
 
     #[inline]
     pub(crate) fn epoch(self) -> u32 {
-        self.epoch
+        self.who as u32
     }
 
     /// The same entry at another tick.
     #[inline]
     pub(crate) fn at(self, due: Tick) -> Entry {
-        Entry::new(due, self.seq(), self.slot, self.epoch)
+        let key = due.0 << Self::DUE_SHIFT | self.key & ((1 << Self::DUE_SHIFT) - 1);
+        Entry { key, ..self }
     }
 
     /// The entry as two machine words.
     #[inline]
     pub(crate) fn to_words(self) -> [u64; 2] {
-        [self.key, u64::from(self.slot) << 32 | u64::from(self.epoch)]
+        [self.key, self.who]
     }
 
     #[inline]
     pub(crate) fn from_words([key, who]: [u64; 2]) -> Entry {
-        Entry {
-            key,
-            slot: (who >> 32) as u32,
-            epoch: who as u32,
-        }
+        Entry { key, who }
     }
 }
 

@@ -1,10 +1,10 @@
 //! The methods of a timer: on its handle, to which both owners dereference.
 
 use super::future::{Interval, Sleep, WithTimeout};
-use crate::error::{Rejected, StartError, StopError};
+use crate::error::{RejectReason, Rejected, StartError, StopError};
 use crate::metrics::Stats;
-use crate::shared::{Pending, Timeout, TimerHandle, TimerState, When};
-use crate::slots::StoredTask;
+use crate::shared::{Pending, Refused, Timeout, TimerHandle, TimerState, When};
+use crate::slots::{Kind, StoredTask};
 use crate::time::Period;
 use std::fmt;
 use std::future::IntoFuture;
@@ -45,12 +45,9 @@ impl TimerHandle {
         F: FnOnce(&Timeout) + Send + 'static,
     {
         self.shared()
-            .schedule(StoredTask::once(task), When::After(delay))
-            .map_err(|(task, reason)| Rejected {
-                // SAFETY: the task comes back as it was stored, three lines above.
-                task: unsafe { task.into_once() },
-                reason,
-            })
+            .schedule(task, Kind::Once, StoredTask::once, When::After(delay))
+            // SAFETY: what was stored, one line above, was `task`.
+            .map_err(|refused| rejected(refused, |stored| unsafe { stored.into_once() }))
     }
 
     /// Schedules `task` as [`new_timeout`](Self::new_timeout) does, for a moment instead of a delay: at the first
@@ -85,12 +82,9 @@ impl TimerHandle {
     {
         let time = self.shared().clock().time_of(deadline);
         self.shared()
-            .schedule(StoredTask::once(task), When::At(time))
-            .map_err(|(task, reason)| Rejected {
-                // SAFETY: the task comes back as it was stored, two lines above.
-                task: unsafe { task.into_once() },
-                reason,
-            })
+            .schedule(task, Kind::Once, StoredTask::once, When::At(time))
+            // SAFETY: what was stored, one line above, was `task`.
+            .map_err(|refused| rejected(refused, |stored| unsafe { stored.into_once() }))
     }
 
     /// The time on the timer's clock, as an instant: [`Instant::now`], or that of a
@@ -152,14 +146,13 @@ impl TimerHandle {
     {
         self.shared()
             .schedule(
-                StoredTask::periodic(task, period),
+                task,
+                Kind::Periodic,
+                |task| StoredTask::periodic(task, period),
                 When::After(initial_delay),
             )
-            .map_err(|(task, reason)| Rejected {
-                // SAFETY: the task comes back as it was stored, three lines above.
-                task: unsafe { task.into_periodic() },
-                reason,
-            })
+            // SAFETY: what was stored, three lines above, was `task`.
+            .map_err(|refused| rejected(refused, |stored| unsafe { stored.into_periodic() }))
     }
 
     /// Starts the timer, unless it has started. The first timeout does so by itself.
@@ -485,6 +478,19 @@ impl TimerHandle {
     pub fn interval_at(&self, first: Instant, period: Duration) -> Interval {
         Interval::new(self.sleep_until(first), period)
     }
+}
+
+/// The error that gives the task back.
+#[cold]
+fn rejected<F>(
+    (task, reason): (Refused<F>, RejectReason),
+    from_stored: impl FnOnce(StoredTask<Timeout>) -> F,
+) -> Rejected<F> {
+    let task = match task {
+        Refused::AsItCame(task) => task,
+        Refused::Stored(stored) => from_stored(stored),
+    };
+    Rejected { task, reason }
 }
 
 impl fmt::Debug for TimerHandle {

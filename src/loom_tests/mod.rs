@@ -177,8 +177,8 @@ fn free_slot() -> Slot {
 fn arm_number(slot: &Slot, number: u32, task: StoredTask, due: u64) -> Entry {
     // SAFETY: as said.
     let vacant = unsafe { Vacant::new(number) };
-    let periodic = task.kind() == crate::slots::Kind::Periodic;
-    slot.arm(vacant, task, Tick(due), due, periodic)
+    let kind = task.kind();
+    slot.arm(vacant, task, kind, Tick(due), due)
 }
 
 /// The same for the only slot of a model.

@@ -48,8 +48,9 @@ const BLOCKS: usize = if cfg!(hashed_wheel_loom) { 8 } else { 27 };
 
 /// See the module's head. `FIRST` is a power of two.
 pub(crate) struct Table<T, const FIRST: u32> {
-    /// The first value of each block: null until it is needed, then never changed.
-    values: [AtomicPtr<T>; BLOCKS],
+    /// The origin of each block, `FIRST << k` values before its first: what [`locate`] counts from, so that no
+    /// subtraction is needed. [`absent`] until the block is needed, then never changed.
+    origins: [AtomicPtr<T>; BLOCKS],
     /// The memory behind each; null, or from `Box::into_raw`.
     blocks: [AtomicPtr<Block>; BLOCKS],
 }
@@ -70,9 +71,10 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
     }
 
     const fn empty() -> Self {
-        assert!(FIRST.is_power_of_two() && size_of::<T>() > 0 && align_of::<T>() <= PAGE);
+        assert!(FIRST.is_power_of_two() && size_of::<T>() > 0);
+        assert!(align_of::<T>() > 1 && align_of::<T>() <= PAGE);
         Table {
-            values: [const { AtomicPtr::new(ptr::null_mut()) }; BLOCKS],
+            origins: [const { AtomicPtr::new(absent()) }; BLOCKS],
             blocks: [const { AtomicPtr::new(ptr::null_mut()) }; BLOCKS],
         }
     }
@@ -80,48 +82,65 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
     /// The value at `index`; `None` if its block was never asked for.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
-        let (block, offset) = locate::<FIRST>(index);
+        self.map_or_else(index, || None, Some)
+    }
+
+    /// What `map` makes of the value at `index`, or `otherwise` if its block was never asked for. An `Option` of a reference
+    /// would be compared with null on the way.
+    #[inline]
+    pub(crate) fn map_or_else<'a, R>(
+        &'a self,
+        index: u32,
+        otherwise: impl FnOnce() -> R,
+        map: impl FnOnce(&'a T) -> R,
+    ) -> R {
+        let (block, place) = locate::<FIRST>(index);
         // Acquire, with the Release of `grow`: under loom the values are written first.
-        let first = self.values[block].load(Ordering::Acquire);
-        // SAFETY: a block that is published holds this offset, all zeroes is a valid value, and blocks live as
+        let origin = self.origins[block].load(Ordering::Acquire);
+        if origin == absent() {
+            return otherwise();
+        }
+        // SAFETY: a block that is published holds this place, all zeroes is a valid value, and blocks live as
         // long as the table.
-        (!first.is_null()).then(|| unsafe { &*first.add(offset) })
+        map(unsafe { &*origin.wrapping_add(place) })
     }
 
     /// The value at `index`, whose block is made if it does not exist.
     #[inline]
     pub(crate) fn get_or_grow(&self, index: u32) -> &T {
-        match self.get(index) {
-            Some(value) => value,
-            None => self.grow(index),
-        }
+        self.map_or_else(index, || self.grow(index), |value| value)
     }
 
     #[cold]
     fn grow(&self, index: u32) -> &T {
-        let (block, offset) = locate::<FIRST>(index);
+        let (block, place) = locate::<FIRST>(index);
         // On 32 bits the last blocks are larger than the address space, and must not come out as small ones.
         let bytes = usize::try_from(u64::from(FIRST) << block)
             .ok()
             .and_then(|count| count.checked_mul(size_of::<T>()))
             .expect("a block fits the address space");
+        let count = bytes / size_of::<T>();
         let memory = Box::new(Block::new(bytes));
-        let mut first = memory.address().cast::<T>();
+        let first = memory.address().cast::<T>();
         #[cfg(hashed_wheel_loom)]
-        for place in 0..bytes / size_of::<T>() {
+        for place in 0..count {
             // SAFETY: there is room for so many, and nobody else knows the block.
             unsafe { first.add(place).write(T::zero()) };
         }
-        let null = ptr::null_mut();
-        let published =
-            self.values[block].compare_exchange(null, first, Ordering::Release, Ordering::Acquire);
+        let mut origin = first.wrapping_sub(count);
+        let published = self.origins[block].compare_exchange(
+            absent(),
+            origin,
+            Ordering::Release,
+            Ordering::Acquire,
+        );
         match published {
             // Release, with the Acquire of `discard`. Nobody else stores here: this call has won the block.
             Ok(_) => self.blocks[block].store(Box::into_raw(memory), Ordering::Release),
-            Err(winner) => first = winner,
+            Err(winner) => origin = winner,
         }
         // SAFETY: as in `get`.
-        unsafe { &*first.add(offset) }
+        unsafe { &*origin.wrapping_add(place) }
     }
 
     /// All values with an index in `range` whose block exists, with their index.
@@ -145,9 +164,9 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
     /// # Safety
     /// Nobody writes to these values meanwhile, and whoever reads them can do with zeroes.
     pub(crate) unsafe fn discard(&self, range: Range<u32>) -> bool {
-        let (block, offset) = locate::<FIRST>(range.start);
+        let (block, place) = locate::<FIRST>(range.start);
         debug_assert_eq!(locate::<FIRST>(range.end - 1).0, block, "one block");
-        let offset = offset * size_of::<T>();
+        let offset = (place - ((FIRST as usize) << block)) * size_of::<T>();
         let bytes = range.len() * size_of::<T>();
         debug_assert!(offset % PAGE == 0 && bytes % PAGE == 0, "whole pages");
         // Acquire, with the Release of `grow`. Null while the winner has not stored it yet.
@@ -157,13 +176,17 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
     }
 }
 
-/// The block of an index and the place in it.
+/// The block of an index, and its place from the block's origin on.
 #[inline]
 fn locate<const FIRST: u32>(index: u32) -> (usize, usize) {
-    let shifted = u64::from(index) + u64::from(FIRST);
-    let block = shifted.ilog2() - FIRST.ilog2();
-    let offset = shifted - (u64::from(FIRST) << block);
-    (block as usize, offset as usize)
+    let place = u64::from(index) + u64::from(FIRST);
+    let block = place.ilog2() as usize - FIRST.ilog2() as usize;
+    (block, place as usize)
+}
+
+/// Stands for a block that does not exist: an address that no origin has, as it is not aligned.
+const fn absent<T>() -> *mut T {
+    ptr::without_provenance_mut(1)
 }
 
 impl<T, const FIRST: u32> Drop for Table<T, FIRST> {

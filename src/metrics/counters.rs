@@ -56,6 +56,7 @@ impl Counter {
         self.0.store(value, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

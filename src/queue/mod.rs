@@ -99,15 +99,62 @@ impl PendingQueue {
             // where a push has its sequentially consistent exchange.
             return fence(Ordering::SeqCst);
         }
-        let growth = shard.push(entry, &self.chunks, liveness);
-        if shard.owner().dirty.load(Ordering::SeqCst) == 0 {
-            self.announce(number, shard, passed());
+        let tail = shard.tail();
+        if tail.is_chunk_end() {
+            return self.push_to_next(number, shard, entry, liveness, passed);
         }
+        shard.append(tail, entry, &self.chunks);
+        self.tell(number, shard, entry.due(), false, passed);
+    }
+
+    /// The same when a chunk is to be opened. A call of its own, so that the usual one needs no registers saved.
+    #[cold]
+    fn push_to_next(
+        &self,
+        number: u32,
+        shard: &Shard,
+        entry: Entry,
+        liveness: &impl Liveness,
+        passed: impl Fn() -> Tick,
+    ) {
+        let (tail, growth) = shard.open(shard.tail(), &self.chunks, liveness);
+        shard.append(tail, entry, &self.chunks);
         let crowded = growth == Growth::Crowded;
-        self.parker.wake_if_late(entry.due(), crowded, passed);
+        self.tell(number, shard, entry.due(), crowded, passed);
+    }
+
+    /// Tells the timer thread of an entry that was pushed, if it does not know of the shard or sleeps too long.
+    #[inline]
+    fn tell(
+        &self,
+        number: u32,
+        shard: &Shard,
+        due: Tick,
+        crowded: bool,
+        passed: impl Fn() -> Tick,
+    ) {
+        let known = shard.owner().dirty.load(Ordering::SeqCst) != 0;
+        if !known || self.parker.is_late(due, crowded) {
+            self.tell_now(number, shard, due, crowded, passed);
+        }
     }
 
     #[cold]
+    fn tell_now(
+        &self,
+        number: u32,
+        shard: &Shard,
+        due: Tick,
+        crowded: bool,
+        passed: impl Fn() -> Tick,
+    ) {
+        // Asked again: it is known only now that a reading of the clock is worth it.
+        if shard.owner().dirty.load(Ordering::SeqCst) == 0 {
+            self.announce(number, shard, passed());
+        }
+        self.parker.wake_if_late(due, crowded, passed);
+    }
+
     fn announce(&self, index: u32, shard: &Shard, passed: Tick) {
         let owner = shard.owner();
         // Relaxed: published with the bit.

@@ -134,6 +134,12 @@ impl Parker {
         }
     }
 
+    /// Returns `true` if [`Parker::wake_if_late`] would wake the worker: P2 alone.
+    #[inline]
+    pub(crate) fn is_late(&self, due: Tick, crowded: bool) -> bool {
+        is_too_late(self.word.load(Ordering::SeqCst), due, crowded)
+    }
+
     /// P2: to be called after a push of an entry that is due at `due`. `passed` tells the boundary that
     /// has passed.
     #[inline]

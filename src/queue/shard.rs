@@ -216,15 +216,16 @@ impl Shard {
         Copied { to, due }
     }
 
-    /// Appends an entry. For the owner.
+    /// Where the next entry goes, if that is not the end of a chunk. For the owner.
     #[inline]
-    pub(super) fn push(&self, entry: Entry, chunks: &Chunks, liveness: &impl Liveness) -> Growth {
+    pub(super) fn tail(&self) -> Position {
         // Relaxed: the owner wrote it last.
-        let mut tail = Position(self.owner.tail.load(Ordering::Relaxed));
-        let mut growth = Growth::Usual;
-        if tail.is_chunk_end() {
-            (tail, growth) = self.open(tail, chunks, liveness);
-        }
+        Position(self.owner.tail.load(Ordering::Relaxed))
+    }
+
+    /// Appends an entry at the tail, in a chunk that has room. For the owner.
+    #[inline]
+    pub(super) fn append(&self, tail: Position, entry: Entry, chunks: &Chunks) {
         if let Some(chunk) = chunks.get(tail.chunk()) {
             chunk.write(tail.cell(), entry);
         }
@@ -233,12 +234,10 @@ impl Shard {
         self.owner.tail.swap(tail.forward(1).0, Ordering::SeqCst);
         looked::reach(Step::Published);
         self.lower_earliest(entry.due());
-        growth
     }
 
-    /// Opens a chunk behind the tail, which stands at the end of one, and does what the owner does beside.
-    #[cold]
-    fn open(
+    /// Opens a chunk behind the tail, which stands at the end of one, and does what the owner does beside. For the owner.
+    pub(super) fn open(
         &self,
         tail: Position,
         chunks: &Chunks,

@@ -34,7 +34,7 @@ pub use lifecycle::TimerState;
 #[cfg(all(test, hashed_wheel_loom))]
 pub(crate) use lifecycle::{Lifecycle, StartDecision, StopDecision};
 pub(crate) use reentrancy::Activity;
-pub(crate) use schedule::When;
+pub(crate) use schedule::{Refused, When};
 pub(crate) use startup::Factory;
 pub use task::{Job, Task};
 pub use timeout::{CancelOnDrop, Timeout};
@@ -82,6 +82,8 @@ pub(crate) struct Shared {
     is_driven: bool,
     fine_ticks: bool,
     lifecycle: Lifecycle,
+    /// What is due at this time on the timer's clock, or later, never is. Written at the start.
+    end: AtomicU64,
     slots: Slots<Timeout>,
     registry: Arc<Registry>,
     counters: CounterTable,
@@ -129,6 +131,7 @@ impl Shared {
             is_driven: settings.is_driven,
             fine_ticks: settings.fine_ticks,
             lifecycle: Lifecycle::new(),
+            end: AtomicU64::new(0),
             slots: Slots::new(),
             registry: Registry::new(),
             counters: CounterTable::new(),
@@ -179,31 +182,40 @@ impl Shared {
     /// `&self` must be valid to the end of the call.
     ///
     /// # Safety
-    /// The caller has found the slot abandoned. Unless an `Arc` is held, the timer's memory must not be touched
-    /// after this.
+    /// `slot` has that number, and the caller has found it abandoned. Unless an `Arc` is held, the timer's memory must not
+    /// be touched after this.
     #[inline]
-    unsafe fn free(this: *const Shared, number: u32) {
+    unsafe fn free(this: *const Shared, slot: *const Slot<Timeout>, number: u32) {
         // SAFETY: the slot is not free yet, which keeps the memory. No reference outlives this block.
-        let (slot, id, stopped) = unsafe {
-            let shared = &*this;
-            let slot: *const Slot<Timeout> = shared.slot(number);
-            (slot, shared.id, shared.is_shutdown())
-        };
+        let (id, stopped) = unsafe { ((*this).id, (*this).is_shutdown()) };
         // The local is found before the slot is free, and has a reference to the registry of its own: `this` may dangle
         // when it is used.
         // SAFETY: it is used for the length of this call; the caller has found the slot abandoned.
         unsafe {
-            if let Some(local) = local::last_of(id) {
-                Slot::free(slot);
-                local.put_slot(number);
-            } else {
-                let local = local::find_another(this);
-                Slot::free(slot);
-                local.put_slot(number);
+            match local::last_of(id) {
+                Some(local) if !stopped => {
+                    Slot::free(slot);
+                    local.put_slot(number);
+                }
+                _ => Shared::free_slow(this, slot, number),
             }
         }
-        if stopped {
-            retired::try_reclaim(id);
+    }
+
+    /// The same for a thread that used another timer last, and for a timer that has stopped: this may be the last slot
+    /// that keeps its memory.
+    #[cold]
+    unsafe fn free_slow(this: *const Shared, slot: *const Slot<Timeout>, number: u32) {
+        // SAFETY: as above.
+        unsafe {
+            let (id, stopped) = ((*this).id, (*this).is_shutdown());
+            let local = local::find_another(this);
+            Slot::free(slot);
+            local.put_slot(number);
+            drop(local);
+            if stopped {
+                retired::try_reclaim(id);
+            }
         }
     }
 
@@ -211,7 +223,7 @@ impl Shared {
     #[inline]
     pub(crate) fn free_after_run(self: &Arc<Self>, number: u32) {
         // SAFETY: the slot was found abandoned, and an `Arc` is held.
-        unsafe { Shared::free(Arc::as_ptr(self), number) }
+        unsafe { Shared::free(Arc::as_ptr(self), self.slot(number), number) }
     }
 
     /// Counts on this thread's counters.

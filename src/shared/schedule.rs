@@ -21,37 +21,49 @@ pub(crate) enum When {
     At(u64),
 }
 
+/// A task that was not scheduled.
+pub(crate) enum Refused<T> {
+    AsItCame(T),
+    /// The timer stopped meanwhile.
+    Stored(StoredTask<Timeout>),
+}
+
 impl Shared {
     /// Schedules a task: arms a slot, queues its entry, and checks whether the timer has stopped.
     ///
-    /// Inlined, so that the task is written straight to its slot; its callees are not.
+    /// Inlined, and `store` is called as late as possible, so that the task is written straight to its slot. A copy on the
+    /// stack, written in pieces and read as a whole, makes the processor wait. The callees are not inlined.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "as said; it is worth a tenth of the call"
     )]
-    pub(crate) fn schedule(
+    pub(crate) fn schedule<T>(
         self: &Arc<Self>,
-        task: StoredTask<Timeout>,
+        task: T,
+        kind: Kind,
+        store: impl FnOnce(T) -> StoredTask<Timeout>,
         when: When,
-    ) -> Result<Timeout, (StoredTask<Timeout>, RejectReason)> {
+    ) -> Result<Timeout, (Refused<T>, RejectReason)> {
         if let Err(reason) = self.ensure_accepting() {
             self.metrics.shared.rejected.add(1);
-            return Err((task, reason));
+            return Err((Refused::AsItCame(task), reason));
         }
         match self.last_local() {
-            Some(local) => self.schedule_with(local, task, when),
-            None => self.schedule_slow(task, when),
+            Some(local) => self.schedule_with(local, kind, || store(task), when),
+            None => self.schedule_slow(kind, store(task), when),
         }
+        .map_err(|task| (Refused::Stored(task), RejectReason::Stopped))
     }
 
     #[cold]
     fn schedule_slow(
         self: &Arc<Self>,
+        kind: Kind,
         task: StoredTask<Timeout>,
         when: When,
-    ) -> Result<Timeout, (StoredTask<Timeout>, RejectReason)> {
-        local::with_another(self, |local| self.schedule_with(local, task, when))
+    ) -> Result<Timeout, StoredTask<Timeout>> {
+        local::with_another(self, |local| self.schedule_with(local, kind, || task, when))
     }
 
     #[inline(always)]
@@ -59,17 +71,16 @@ impl Shared {
     fn schedule_with(
         self: &Arc<Self>,
         local: &Local,
-        task: StoredTask<Timeout>,
+        kind: Kind,
+        task: impl FnOnce() -> StoredTask<Timeout>,
         when: When,
-    ) -> Result<Timeout, (StoredTask<Timeout>, RejectReason)> {
+    ) -> Result<Timeout, StoredTask<Timeout>> {
         let vacant = self.take_slot(local);
         // Before it is armed, so that nobody counts its end before its beginning.
         self.counters_of(local).scheduled.add(1);
-        let periodic = task.kind() == Kind::Periodic;
         let (due, deadline) = self.deadline(when);
         let number = vacant.slot();
-        let entry = self.slot(number).arm(vacant, task, due, deadline, periodic);
-        let timeout = Timeout::of_user(self, number);
+        let entry = self.slot(number).arm(vacant, task(), kind, due, deadline);
         if entry.seq() == 0 {
             self.registry.pool.note_epoch(number, entry.epoch());
         }
@@ -78,10 +89,10 @@ impl Shared {
         // `shutdown::finalize`.
         if self.lifecycle.is_shutdown() {
             if let Some(task) = self.unschedule(number) {
-                return Err((task, RejectReason::Stopped));
+                return Err(task);
             }
         }
-        Ok(timeout)
+        Ok(Timeout::of_user(self, number))
     }
 
     /// Starts the timer if need be, and reserves a place under the limit.
@@ -126,17 +137,27 @@ impl Shared {
             When::After(delay) => self.clock.now().saturating_add(nanos(delay)),
             When::At(time) => time,
         };
-        let mut deadline = match at {
-            FOREVER => FOREVER,
-            at => at.saturating_sub(self.lifecycle.started_at()),
-        };
-        let mut due = self.scale.due(deadline);
+        // Relaxed: whoever asks has seen STARTED or later with Acquire.
+        if at >= self.end.load(Ordering::Relaxed) {
+            return self.no_deadline(at);
+        }
+        let mut deadline = at.saturating_sub(self.lifecycle.started_at());
+        let mut due = self.scale.due_in_time(deadline);
         if matches!(when, When::At(_)) && due <= self.processed() {
             (due, deadline) = self.passed_deadline(deadline);
         }
         // A manual clock stands on the boundary whose tasks are running.
         let coming = self.clock.manual().map_or(0, |_| self.processed.get() + 1);
         (due.max(Tick(coming)), deadline)
+    }
+
+    #[cold]
+    fn no_deadline(&self, at: u64) -> (Tick, u64) {
+        let deadline = match at {
+            FOREVER => FOREVER,
+            at => at.saturating_sub(self.lifecycle.started_at()),
+        };
+        (Tick::NEVER, deadline)
     }
 
     /// What a moment before the last boundary processed is taken for: that boundary. The timer is not late before it was
@@ -219,14 +240,11 @@ impl Shared {
 impl Liveness for Shared {
     #[inline]
     fn prefetch(&self, entry: Entry) {
-        if let Some(slot) = self.slots.find(entry.slot()) {
-            slot.prefetch();
-        }
+        self.slots.prefetch(entry.slot());
     }
 
     #[inline]
     fn is_dead(&self, entry: Entry) -> bool {
-        let slot = self.slots.find(entry.slot());
-        slot.is_none_or(|slot| slot.is_dead(entry))
+        self.slots.is_dead(entry)
     }
 }

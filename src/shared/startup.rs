@@ -60,12 +60,20 @@ impl Shared {
 }
 
 impl Shared {
+    /// The timer counts from now on.
+    fn set_started(&self) {
+        let now = self.clock.now();
+        // Relaxed: written before STARTED, as the start itself.
+        self.end.store(self.scale.end(now), Ordering::Relaxed);
+        self.lifecycle.started(now);
+    }
+
     /// Starts a timer that the caller's loop drives.
     pub(crate) fn start_driven(&self) {
         let decision = self.lifecycle.begin_start();
         debug_assert_eq!(decision, StartDecision::Starting);
         self.queue.register_loop();
-        self.lifecycle.started(self.clock.now());
+        self.set_started();
         self.lifecycle.set_spawned();
     }
 }
@@ -84,7 +92,7 @@ impl Drop for OrphanGuard<'_> {
 fn start_on_manual_clock(shared: &Arc<Shared>, clock: &ManualClock) {
     let timer: Weak<Shared> = Arc::downgrade(shared);
     clock.register(timer);
-    shared.lifecycle.started(shared.clock.now());
+    shared.set_started();
     shared.lifecycle.set_spawned();
 }
 
@@ -206,7 +214,7 @@ impl WorkerJob {
         };
         shared.queue.register_worker();
         let _slack = shared.fine_ticks.then(FinestSlack::ask);
-        shared.lifecycle.started(shared.clock.now());
+        shared.set_started();
         self.handshake.advance(Outcome::Begun, Outcome::Running);
         if catch_panic("the timer thread", || driver.run(shared)) {
             // User panics are caught at the call, so this is our bug. Stop the timer, so that nobody blocks for ever.

@@ -187,6 +187,19 @@ impl Timeout {
     pub(crate) fn reset_to(&self, when: When) -> bool {
         let shared = self.shared();
         let (due, deadline) = shared.deadline(when);
+        match shared.last_local() {
+            Some(local) if self.slot().reset_in_tick(due, deadline) => {
+                shared.counters_of(local).resets.add(1);
+                true
+            }
+            _ => self.move_to(due, deadline, when),
+        }
+    }
+
+    /// A call of its own, so that the one above needs no registers saved.
+    #[inline(never)]
+    fn move_to(&self, due: Tick, deadline: u64, when: When) -> bool {
+        let shared = self.shared();
         match self.slot().reset(self.slot, due, deadline) {
             Reset::TooLate => return false,
             Reset::Moved => {}
@@ -404,7 +417,7 @@ impl Drop for Timeout {
         // slot, and the timer's memory with it; an abandoned slot is this call's to free.
         unsafe {
             if Slot::release(slot, handle) == ReleaseResult::Abandoned {
-                Shared::free(self.shared.as_ptr(), self.slot);
+                Shared::free(self.shared.as_ptr(), slot, self.slot);
             }
         }
     }

@@ -28,45 +28,50 @@ impl SlotCache {
     /// Takes a free slot.
     #[inline]
     pub(crate) fn take<A>(&self, pool: &SlotPool, slots: &Slots<A>) -> Vacant {
-        if self.len.get() == 0 {
-            self.refill(pool, slots);
-        }
-        let last = self.len.get() - 1;
+        // One comparison: there is no number before the first.
+        let last = self.len.get().wrapping_sub(1);
+        let Some(number) = self.numbers.get(last) else {
+            return self.take_claimed(pool, slots);
+        };
         self.len.set(last);
         // SAFETY: it was free in this thread's cache, and has just been taken out of it.
-        unsafe { Vacant::new(self.numbers[last].get()) }
+        unsafe { Vacant::new(number.get()) }
     }
 
+    /// Fills the cache, which is empty, and takes a slot.
     #[cold]
-    fn refill<A>(&self, pool: &SlotPool, slots: &Slots<A>) {
+    fn take_claimed<A>(&self, pool: &SlotPool, slots: &Slots<A>) -> Vacant {
         let mut len = 0;
         for number in pool.claim(slots) {
             self.numbers[len].set(number);
             len += 1;
         }
         self.len.set(len);
+        self.take(pool, slots)
     }
 
     /// Gives back a slot that is free. It touches nothing of the timer but the pool, and that only when the cache is
     /// full.
     #[inline]
     pub(crate) fn put(&self, number: u32, pool: &SlotPool) {
-        if self.len.get() == CAPACITY {
-            self.spill(pool);
-        }
         let len = self.len.get();
-        self.numbers[len].set(number);
+        let Some(place) = self.numbers.get(len) else {
+            return self.spill_and_put(number, pool);
+        };
+        place.set(number);
         self.len.set(len + 1);
     }
 
+    /// Releases the older half of the cache, which is full, and gives back a slot.
     #[cold]
-    fn spill(&self, pool: &SlotPool) {
+    fn spill_and_put(&self, number: u32, pool: &SlotPool) {
         let (older, newer) = self.numbers.split_at(CAPACITY / 2);
         pool.release(older.iter().map(Cell::get));
         for (to, from) in older.iter().zip(newer) {
             to.set(from.get());
         }
         self.len.set(CAPACITY / 2);
+        self.put(number, pool);
     }
 
     /// Gives all slots back to the pool.

@@ -19,6 +19,7 @@ pub(crate) use slot::{
 pub(crate) use stored_task::{Kind, StoredTask};
 pub(crate) use word::Phase;
 
+use crate::entry::Entry;
 use crate::memory::{Table, Zeroed};
 use std::ops::Range;
 
@@ -58,16 +59,21 @@ impl<A> Slots<A> {
     /// If no slot near it was ever used. Every number in an entry or a handle is of a slot that was.
     #[inline]
     pub(crate) fn get(&self, number: u32) -> &Slot<A> {
-        match self.find(number) {
-            Some(slot) => slot,
-            None => missing(number),
-        }
+        self.table
+            .map_or_else(number, || missing(number), |slot| slot)
     }
 
-    /// The slot of a number that may be anything; `None` if no slot near it was ever used.
+    /// Fetches the slot of a number that may be anything into the cache.
     #[inline]
-    pub(crate) fn find(&self, number: u32) -> Option<&Slot<A>> {
-        self.table.get(number)
+    pub(crate) fn prefetch(&self, number: u32) {
+        self.table.map_or_else(number, || (), Slot::prefetch);
+    }
+
+    /// Whether an entry can never fire a timeout, whatever the number in it.
+    #[inline]
+    pub(crate) fn is_dead(&self, entry: Entry) -> bool {
+        let is_dead = |slot: &Slot<A>| slot.is_dead(entry);
+        self.table.map_or_else(entry.slot(), || true, is_dead)
     }
 
     /// The slots of a group of the pool.

@@ -241,10 +241,15 @@ impl<A> Slot<A> {
         &self,
         vacant: Vacant,
         task: StoredTask<A>,
+        kind: Kind,
         due: Tick,
         deadline: u64,
-        periodic: bool,
     ) -> Entry {
+        debug_assert_eq!(
+            kind,
+            task.kind(),
+            "what the caller knows need not be loaded"
+        );
         let slot = vacant.0;
         // Relaxed: `vacant` makes this thread the only writer.
         let seq = Word(self.word.load(Ordering::Relaxed)).next_seq();
@@ -254,8 +259,8 @@ impl<A> Slot<A> {
             self.epoch.store(epoch, Ordering::Relaxed);
         }
         self.deadline.store(deadline, Ordering::Relaxed);
-        let future = u32::from(task.kind() == Kind::Future);
-        self.future.store(future, Ordering::Relaxed);
+        let (future, periodic) = (kind == Kind::Future, kind == Kind::Periodic);
+        self.future.store(u32::from(future), Ordering::Relaxed);
         // SAFETY: `vacant` is the right to write the task.
         self.task.with_mut(|cell| unsafe { (*cell).write(task) });
         self.word
@@ -263,17 +268,30 @@ impl<A> Slot<A> {
         Entry::new(due, seq, slot, epoch)
     }
 
-    /// Transitions 2, 2a and 3.
+    /// Transition 2a: moves a pending one-shot timeout that is due at `due` already. Returns `false`, without effect, of any
+    /// other.
     #[inline]
+    pub(crate) fn reset_in_tick(&self, due: Tick, deadline: u64) -> bool {
+        // Relaxed: only the word is read.
+        let word = Word(self.word.load(Ordering::Relaxed));
+        let stays = word.is_armed_once() && due == word.due();
+        if stays {
+            // The load was the moment at which the timeout was moved. Whatever others do to the word now comes after.
+            self.deadline.store(deadline, Ordering::Relaxed);
+        }
+        stays
+    }
+
+    /// Transitions 2, 2a and 3.
     pub(crate) fn reset(&self, slot: u32, due: Tick, deadline: u64) -> Reset {
         // Relaxed: only the word is read.
         let mut word = Word(self.word.load(Ordering::Relaxed));
         loop {
-            if word.state() != State::Armed || word.is_periodic() {
+            if !word.is_armed_once() {
                 return Reset::TooLate;
             }
             if due == word.due() {
-                // 2a. The load is the moment at which the timeout was moved. Whatever others do to the word now comes after.
+                // As in `reset_in_tick`.
                 self.deadline.store(deadline, Ordering::Relaxed);
                 return Reset::Moved;
             }
@@ -306,19 +324,27 @@ impl<A> Slot<A> {
     pub(crate) fn cancel(&self, on_cancel: impl FnOnce()) -> bool {
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
-        loop {
-            let to = match word.state() {
-                State::Armed => State::Cancelled,
-                State::Running if word.is_periodic() => State::CancelRequested,
-                _ => return false,
-            };
-            match self.try_transition(word, to) {
-                Ok(()) if to == State::Cancelled => {
-                    // SAFETY: this call won Armed → Cancelled, and with it the task.
-                    let _task = unsafe { self.take_task() };
+        while word.state() == State::Armed {
+            match self.try_transition(word, State::Cancelled) {
+                Ok(()) => {
                     on_cancel();
+                    // SAFETY: this call won Armed → Cancelled, and with it the task. It is dropped where it lies: the
+                    // caller's handle keeps the slot.
+                    self.task
+                        .with_mut(|cell| unsafe { (*cell).assume_init_drop() });
                     return true;
                 }
+                Err(now) => word = now,
+            }
+        }
+        self.cancel_run(word, on_cancel)
+    }
+
+    /// The rest of transition 4: a periodic timeout is cancelled while it runs, and ended by the runner.
+    #[cold]
+    fn cancel_run(&self, mut word: Word, on_cancel: impl FnOnce()) -> bool {
+        while word.state() == State::Running && word.is_periodic() {
+            match self.try_transition(word, State::CancelRequested) {
                 Ok(()) => {
                     on_cancel();
                     return true;
@@ -326,6 +352,8 @@ impl<A> Slot<A> {
                 Err(now) => word = now,
             }
         }
+        // Armed again by its runner in between.
+        word.state() == State::Armed && self.cancel(on_cancel)
     }
 
     /// Transition 13: as 4, for a caller without a handle, which gets that of bit R. Leaves futures alone.

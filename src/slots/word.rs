@@ -140,6 +140,12 @@ impl Word {
         self.0 & mask == armed
     }
 
+    /// Whether the state is Armed, and the timeout not periodic, in one comparison.
+    #[inline]
+    pub(crate) fn is_armed_once(self) -> bool {
+        self.0 & (Self::STATE | Self::PERIODIC) == State::Armed as u64
+    }
+
     #[inline]
     pub(crate) fn due(self) -> Tick {
         Tick(self.0 >> Self::DUE_SHIFT)

@@ -60,8 +60,21 @@ impl Scale {
         if deadline > self.horizon {
             return Tick::NEVER;
         }
+        self.due_in_time(deadline)
+    }
+
+    /// The due tick of a deadline that comes: one before [`Scale::end`].
+    #[inline]
+    pub(crate) fn due_in_time(self, deadline: u64) -> Tick {
+        debug_assert!(deadline <= self.horizon);
         // Rounded up, without an addition that could overflow.
         Tick(self.ticks_in(deadline.saturating_sub(1)) + 1)
+    }
+
+    /// The first time that never comes for a timer that started at `start`. Both are times on its clock, which ends with
+    /// [`FOREVER`].
+    pub(crate) fn end(self, start: u64) -> u64 {
+        start.saturating_add(self.horizon + 1)
     }
 
     /// The last boundary at or before `time`.

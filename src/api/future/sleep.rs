@@ -11,7 +11,7 @@
 
 use crate::error::RejectReason;
 use crate::shared::{Shared, Timeout, TimerHandle, When};
-use crate::slots::{Phase, StoredTask};
+use crate::slots::{Kind, Phase, StoredTask};
 use crate::time::nanos;
 use std::fmt;
 use std::pin::Pin;
@@ -241,7 +241,8 @@ impl Sleep {
     #[inline]
     fn arm(&mut self, waker: &Waker) -> Result<(), RejectReason> {
         let (task, id) = waking(waker);
-        match self.timer.schedule(task, When::At(self.deadline)) {
+        let when = When::At(self.deadline);
+        match self.timer.schedule(task, Kind::Future, |task| task, when) {
             Ok(timeout) => {
                 self.stage = Stage::Armed(timeout, id);
                 Ok(())

@@ -7,14 +7,15 @@ type Cells = Table<AtomicU64, 512>;
 fn every_index_has_its_own_place_and_blocks_follow_each_other() {
     let mut expected = (0, 0);
     for index in 0..100_000 {
-        assert_eq!(locate::<256>(index), expected);
+        let (block, place) = locate::<256>(index);
+        assert_eq!((block, place - (256 << block)), expected);
         expected.1 += 1;
         if expected.1 == 256 << expected.0 {
             expected = (expected.0 + 1, 0);
         }
     }
-    let (block, offset) = locate::<64>(u32::MAX);
-    assert!(block < BLOCKS && (offset as u64) < 64 << block);
+    let (block, place) = locate::<64>(u32::MAX);
+    assert!(block < BLOCKS && (place.wrapping_sub(64 << block) as u64) < 64 << block);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::entry::Entry;
-use crate::slots::{Handle, ReleaseResult, Slot, SlotCache, StoredTask, Vacant};
+use crate::slots::{Handle, Kind, ReleaseResult, Slot, SlotCache, StoredTask, Vacant};
 use crate::time::Tick;
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ fn use_once(slots: &Slots<()>, pool: &SlotPool, number: u32) -> Entry {
     // SAFETY: the test has claimed it.
     let vacant = unsafe { Vacant::new(number) };
     let slot = slots.get(number);
-    let entry = slot.arm(vacant, StoredTask::once(|()| {}), Tick(1), 0, false);
+    let entry = slot.arm(vacant, StoredTask::once(|()| {}), Kind::Once, Tick(1), 0);
     if entry.seq() == 0 {
         pool.note_epoch(number, entry.epoch());
     }
@@ -129,7 +129,7 @@ fn a_page_with_one_slot_in_use_stays() {
         let vacant = unsafe { Vacant::new(number) };
         slots
             .get(number)
-            .arm(vacant, StoredTask::once(|()| {}), Tick(1), 0, false)
+            .arm(vacant, StoredTask::once(|()| {}), Kind::Once, Tick(1), 0)
             .seq()
     };
     discard_all(&pool, &slots);

@@ -54,7 +54,9 @@ impl Bench {
         // SAFETY: each test arms its slot only while it is free.
         let vacant = unsafe { Vacant::new(NUMBER) };
         assert_eq!(vacant.slot(), NUMBER);
-        self.slot().arm(vacant, task, DUE, 1234, periodic)
+        let kind = task.kind();
+        assert_eq!(periodic, kind == Kind::Periodic);
+        self.slot().arm(vacant, task, kind, DUE, 1234)
     }
 
     fn arm(&self) -> Entry {
