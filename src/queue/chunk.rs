@@ -7,6 +7,7 @@
 use crate::entry::Entry;
 use crate::memory::{FreeSet, Table};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use std::ops::Range;
 
 /// Entries in a chunk.
 pub(super) const CELLS: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 31 };
@@ -49,6 +50,16 @@ impl Chunk<'_> {
     pub(super) fn read(self, cell: u32) -> Entry {
         let words = &self.0[cell as usize + 1];
         Entry::from_words([0, 1].map(|word: usize| words[word].load(Ordering::Relaxed)))
+    }
+
+    /// The entries in cells that follow each other, as [`Chunk::read`] tells them.
+    #[inline]
+    pub(super) fn entries(self, cells: Range<u32>) -> impl Iterator<Item = Entry> {
+        let cells = cells.start as usize + 1..cells.end as usize + 1;
+        let read = |words: &Cell| {
+            Entry::from_words([0, 1].map(|word: usize| words[word].load(Ordering::Relaxed)))
+        };
+        self.0.get(cells).unwrap_or_default().iter().map(read)
     }
 
     /// The chunk that was opened after this one.

@@ -103,19 +103,24 @@ pub(super) struct Taken {
 #[derive(Clone, Copy)]
 pub(super) struct Copied {
     to: Position,
-    due: Tick,
+    pub(super) due: Tick,
 }
 
 impl Copied {
     /// Returns `true` if the wheel has a copy of `entry`, which lies in `cell` of the chunk of `at`.
     #[inline]
     pub(super) fn has(self, at: Position, cell: u32, entry: Entry) -> bool {
-        let cells = match at.chunks_to(self.to) {
+        cell < self.cells(at) && entry.due() <= self.due
+    }
+
+    /// The cells of the chunk of `at` that were looked at: those before this one.
+    #[inline]
+    pub(super) fn cells(self, at: Position) -> u32 {
+        match at.chunks_to(self.to) {
             Some(0) => self.to.cell(),
             Some(_) => CELLS,
             None => 0,
-        };
-        cell < cells && entry.due() <= self.due
+        }
     }
 }
 

@@ -17,8 +17,6 @@ const MANY: u32 = 262_144;
 const CROWD: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 8192 };
 /// Chunks of which one sampling step looks at an entry each.
 const SAMPLED_CHUNKS: u32 = 4;
-/// How far ahead slots are fetched into the cache.
-const LOOKAHEAD: u32 = 8;
 
 /// No chunk has cell 63.
 pub(super) const NOT_SAMPLING: u64 = 63;
@@ -52,17 +50,13 @@ impl Shard {
                 }
             }
             let end = end_in_chunk(from, tail).min(from.cell() + budget);
-            let mut cell = from.cell();
-            while cell < end {
-                if cell + LOOKAHEAD < end {
-                    liveness.prefetch(chunk.read(cell + LOOKAHEAD));
-                }
-                let entry = chunk.read(cell);
-                if !copied.has(from, cell, entry) && !liveness.is_dead(entry) {
-                    break;
-                }
-                cell += 1;
-            }
+            let looked_at = copied.cells(from);
+            // Nothing is fetched ahead: the processor runs ahead by itself, as no look waits for the one before.
+            let mut entries = (from.cell()..).zip(chunk.entries(from.cell()..end));
+            let live = entries.find(|(cell, entry)| {
+                !(*cell < looked_at && entry.due() <= copied.due) && !liveness.is_dead(*entry)
+            });
+            let cell = live.map_or(end, |(cell, _)| cell);
             at = from.forward(cell - from.cell());
             budget -= cell - from.cell();
             if cell < end {
@@ -199,6 +193,10 @@ impl Shard {
             from: head,
             to: from.forward(end - from.cell()),
         };
+        // Their slots may lie anywhere, and a look at one that lives ends nothing here.
+        for entry in chunk.entries(from.cell()..end) {
+            liveness.prefetch(entry);
+        }
         let copied = self.copied();
         let mut copy = None;
         for cell in from.cell()..end {
