@@ -172,9 +172,8 @@ impl fmt::Display for Case {
             Workload::Fine => write!(f, "{name}-{}us", self.tick_us),
             Workload::At => write!(f, "{name}-{}", short(self.flight)),
             Workload::Idle => write!(f, "{name}-{}", self.flight),
-            Workload::MemoryPending | Workload::MemoryChurn | Workload::MemoryBurst => {
-                f.write_str(name)
-            }
+            Workload::MemoryBurst => write!(f, "{name}-{}", short(self.flight)),
+            Workload::MemoryPending | Workload::MemoryChurn => f.write_str(name),
         }
     }
 }
@@ -292,8 +291,11 @@ fn extra(sizes: &Sizes) -> Vec<Case> {
     for flight in [1_000, 100_000] {
         cases.push(churn(Workload::At, flight, 1, ops));
     }
-    let burst = 1_000_000 / scale;
-    cases.push(firing(Workload::MemoryBurst, burst, 10_000, 4_000, 500));
+    // The larger one takes longer to schedule, and must not begin to fire meanwhile.
+    for (burst, delay_ms) in [(1_000_000, 4_000), (10_000_000, 12_000)] {
+        let case = firing(Workload::MemoryBurst, burst / scale, 10_000, delay_ms, 500);
+        cases.push(case);
+    }
     for flight in [1_000, 10_000, 100_000, 1_000_000, 10_000_000] {
         cases.push(churn(Workload::Growth, flight, 1, ops));
     }

@@ -73,7 +73,7 @@ fn oversubscribed(contestant: &str) -> Option<Run> {
     Some(run)
 }
 
-#[cfg(feature = "surface2")]
+#[cfg(feature = "own")]
 fn at(contestant: &str) -> Option<Run> {
     match contestant {
         "hashed" => Some(workload::at::hashed),
@@ -82,7 +82,7 @@ fn at(contestant: &str) -> Option<Run> {
     }
 }
 
-#[cfg(not(feature = "surface2"))]
+#[cfg(not(feature = "own"))]
 fn at(_contestant: &str) -> Option<Run> {
     None
 }

@@ -13,6 +13,8 @@ process of its own, contestants taking turns.
   --all            every row: also tails, oversubscribed, producers, at-once,
                    boundary, fine, at, memory-burst and growth, which otherwise run only
                    if a word of a filter is how their name begins
+  --brief          every row, with this crate and the original only, except where
+                   all are drawn or set a mark: about an hour
   --quick          a tenth of the work, and two runs of each unless --runs says otherwise
   --runs N         runs of each contestant in each row (default 5)
   --filter WORDS   only what has all of these comma-separated words in its
@@ -52,6 +54,7 @@ pub(crate) struct Options {
     pub(crate) sizes: Sizes,
     pub(crate) runs: usize,
     all: bool,
+    pub(crate) brief: bool,
     growth: bool,
     filters: Vec<Vec<String>>,
     pub(crate) out: Option<PathBuf>,
@@ -78,6 +81,7 @@ pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
         },
         runs: 0,
         all: false,
+        brief: false,
         growth: false,
         filters: Vec::new(),
         out: None,
@@ -90,6 +94,7 @@ pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
         match arg.as_str() {
             "--quick" => options.sizes.quick = true,
             "--all" => options.all = true,
+            "--brief" => (options.all, options.brief) = (true, true),
             "--growth" => options.growth = true,
             "--list" => list = true,
             "--help" | "-h" => return Ok(Command::Help),

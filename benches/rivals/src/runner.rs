@@ -28,6 +28,7 @@ fn plan(options: &Options, left_out: &[&str]) -> Vec<Plan> {
         let all = contestant::ALL.iter();
         let contestants = all
             .filter(|info| info.takes_part(&case) && options.selects(&case, info.name))
+            .filter(|info| !options.brief || info.is_in_brief(&case))
             .filter(|info| !left_out.contains(&info.name))
             .collect();
         Plan { case, contestants }

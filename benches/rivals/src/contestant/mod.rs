@@ -217,6 +217,19 @@ impl Info {
         Self { program, ..self }
     }
 
+    /// Whether this contestant belongs to the short form of `case`: this crate, the original and the bare array; and
+    /// everybody in the rows that are drawn or that a peer sets the mark in.
+    pub(crate) fn is_in_brief(&self, case: &Case) -> bool {
+        let everybody = match case.workload {
+            Workload::Churn => true,
+            Workload::Fire => case.tick_us == 1_000,
+            Workload::Tails => case.flight == 100_000,
+            Workload::Growth if case.producers > 1 => return false,
+            _ => false,
+        };
+        everybody || matches!(self.name, "hashed" | "hierarchical" | NETTY | "array")
+    }
+
     /// Whether this contestant has something to say in `case`.
     pub(crate) fn takes_part(&self, case: &Case) -> bool {
         let own = matches!(self.name, "hashed" | "hierarchical");
@@ -235,10 +248,8 @@ impl Info {
                     NETTY | "tokio" | "netty42" | "stpe" | "go" | "tokio-alt"
                 )
             }
-            Workload::At => own && cfg!(feature = "surface2"),
-            Workload::Fine => {
-                own && cfg!(feature = "surface2") || matches!(self.name, "async-io" | "binaryheap")
-            }
+            Workload::At => own,
+            Workload::Fine => own || matches!(self.name, "async-io" | "binaryheap"),
             _ if self.name == "array" => false,
             // A collected heap keeps what it has: resident memory says nothing about the timer.
             Workload::MemoryBurst => !matches!(self.program, Program::Script(_)),

@@ -23,12 +23,11 @@ impl Contestant for Hierarchical {
 /// The hierarchy's own default: 20 buckets a level, whatever the hashed wheel is given.
 const WHEEL_SIZE: usize = 20;
 
-/// A timer with these measures. Ticks below 1 ms are kept as they are, where the surface has that.
+/// A timer with these measures. Ticks below 1 ms are kept as they are.
 pub(crate) fn hashed(tick: Duration, slots: usize) -> HashedWheelTimer {
     let builder = HashedWheelTimer::builder()
         .tick_duration(tick)
         .ticks_per_wheel(slots);
-    #[cfg(feature = "surface2")]
     let builder = builder.fine_ticks(tick < Duration::from_millis(1));
     builder.build().expect("valid measures")
 }
@@ -37,7 +36,6 @@ pub(crate) fn hierarchical(tick: Duration) -> HierarchicalWheelTimer {
     let builder = HierarchicalWheelTimer::builder()
         .tick_duration(tick)
         .wheel_size(WHEEL_SIZE);
-    #[cfg(feature = "surface2")]
     let builder = builder.fine_ticks(tick < Duration::from_millis(1));
     builder.build().expect("valid measures")
 }

@@ -1,6 +1,6 @@
 //! The workloads, each generic over the contestant, each run once in a process of its own.
 
-#[cfg(feature = "surface2")]
+#[cfg(feature = "own")]
 pub(crate) mod at;
 mod churn;
 mod fire;
