@@ -66,6 +66,10 @@ fn main() {
     for timeout in warm {
         timeout.cancel();
     }
+    // What that has left in the queue is passed over by later pushes, not by those that are counted.
+    for _ in 0..2 * TIMEOUTS {
+        schedule(&timer).cancel();
+    }
 
     let mut timeouts = VecDeque::with_capacity(TIMEOUTS as usize + 1);
     match operation.as_str() {
@@ -129,6 +133,27 @@ fn main() {
                     for timeout in &timeouts {
                         timeout.reset(DELAY * round);
                     }
+                }
+            });
+        }
+        "for_each_pending" => {
+            timeouts.extend((0..TIMEOUTS).map(|_| schedule(&timer)));
+            let mut shown = 0;
+            measure(|| {
+                timer.for_each_pending(|pending| shown += black_box(pending).due_tick.min(1))
+            });
+            assert_eq!(shown, u64::from(TIMEOUTS));
+        }
+        // The caller's loop comes round, and nothing is due. On the system's clock, with ticks that are too long to pass.
+        "turn" => {
+            let builder = HashedWheelTimer::builder().tick_duration(Duration::from_secs(3600));
+            let (timer, mut driver) = builder.build_driven().expect("allowed settings");
+            timeouts.extend((0..1000).map(|_| schedule(&timer)));
+            driver.turn();
+            measure(|| {
+                for _ in 0..TIMEOUTS {
+                    driver.turn();
+                    black_box(driver.next_due());
                 }
             });
         }
