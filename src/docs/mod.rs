@@ -17,6 +17,8 @@ pub mod choosing {}
 #[doc = include_str!("design.md")]
 pub mod design {}
 #[doc = include_str!("performance.md")]
+#[doc = include_str!("performance/plots.md")]
+#[doc = include_str!("performance/details.md")]
 pub mod performance {}
 #[doc = include_str!("limits.md")]
 pub mod limits {}
