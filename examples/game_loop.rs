@@ -9,6 +9,8 @@
 //! cargo run --example game_loop -- --quick  # half a second
 //! ```
 
+mod options;
+
 use hashed_wheel::{HashedWheelTimer, Period, TimerHandle};
 use std::error::Error;
 use std::fmt;
@@ -54,7 +56,7 @@ struct World {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let quick = quick();
+    let quick = options::quick(USAGE);
     let length = if quick { 30 } else { 180 };
 
     let (timer, mut driver) = HashedWheelTimer::builder()
@@ -171,22 +173,4 @@ fn tell(events: &Sender<Event>) -> impl Fn(Event) + Send + use<> {
     let events = events.clone();
     // The loop may be over.
     move |event| drop(events.send(event))
-}
-
-fn quick() -> bool {
-    let mut quick = false;
-    for option in std::env::args().skip(1) {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--help" | "-h" => {
-                println!("{USAGE}");
-                std::process::exit(0);
-            }
-            _ => {
-                eprintln!("unknown option `{option}`\n{USAGE}");
-                std::process::exit(2);
-            }
-        }
-    }
-    quick
 }

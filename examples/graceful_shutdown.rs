@@ -10,6 +10,8 @@
 //! cargo run --example graceful_shutdown -- --quick  # under one second
 //! ```
 
+mod options;
+
 use hashed_wheel::{HashedWheelTimer, Rejected, Timeout};
 use std::error::Error;
 use std::fs;
@@ -37,7 +39,7 @@ const REMINDERS: [(&str, u32); 8] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let unit = Duration::from_millis(if quick() { 25 } else { 100 });
+    let unit = Duration::from_millis(if options::quick(USAGE) { 25 } else { 100 });
     let file = std::env::temp_dir().join(format!("graceful_shutdown-{}.tsv", std::process::id()));
     let (outcomes, seen) = mpsc::channel();
 
@@ -158,23 +160,4 @@ impl Life {
 
 fn say(started: Instant, text: &str) {
     println!("{:>7.3} s  {text}", started.elapsed().as_secs_f64());
-}
-
-/// Reads the options: `--quick` is the only one.
-fn quick() -> bool {
-    let mut quick = false;
-    for option in std::env::args().skip(1) {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--help" | "-h" => {
-                println!("{USAGE}");
-                std::process::exit(0);
-            }
-            _ => {
-                eprintln!("unknown option `{option}`\n{USAGE}");
-                std::process::exit(2);
-            }
-        }
-    }
-    quick
 }

@@ -9,6 +9,8 @@
 //! cargo run --example lease_renewal -- --quick  # about one second
 //! ```
 
+mod options;
+
 use hashed_wheel::{HashedWheelTimer, Period, Timeout};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -28,7 +30,7 @@ const NODES: [&str; 5] = ["ant", "bee", "cat", "dog", "eel"];
 const FREEZES: &str = "cat";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let lease = Duration::from_millis(if quick() { 240 } else { 900 });
+    let lease = Duration::from_millis(if options::quick(USAGE) { 240 } else { 900 });
     // A third of the lease: two renewals may get lost before the lease does.
     let renewal = lease / 3;
 
@@ -182,23 +184,4 @@ impl Registry {
     fn say(&self, text: std::fmt::Arguments<'_>) {
         println!("{:>7.3} s  {text}", self.started.elapsed().as_secs_f64());
     }
-}
-
-/// Reads the options: `--quick` is the only one.
-fn quick() -> bool {
-    let mut quick = false;
-    for option in std::env::args().skip(1) {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--help" | "-h" => {
-                println!("{USAGE}");
-                std::process::exit(0);
-            }
-            _ => {
-                eprintln!("unknown option `{option}`\n{USAGE}");
-                std::process::exit(2);
-            }
-        }
-    }
-    quick
 }

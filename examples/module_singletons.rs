@@ -9,6 +9,8 @@
 //! cargo run --example module_singletons -- --quick  # half a second
 //! ```
 
+mod options;
+
 use std::error::Error;
 use std::thread;
 use std::time::Duration;
@@ -105,7 +107,7 @@ mod mail {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let unit = Duration::from_millis(if quick() { 25 } else { 100 });
+    let unit = Duration::from_millis(if options::quick(USAGE) { 25 } else { 100 });
     println!("two modules, each with its own timer in a `static`\n");
     println!("module    thread                what happened");
 
@@ -151,23 +153,4 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn say(module: &str, text: &str) {
     let thread = thread::current();
     println!("{module:<8}  {:<20}  {text}", thread.name().unwrap_or("?"));
-}
-
-/// Reads the options: `--quick` is the only one.
-fn quick() -> bool {
-    let mut quick = false;
-    for option in std::env::args().skip(1) {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--help" | "-h" => {
-                println!("{USAGE}");
-                std::process::exit(0);
-            }
-            _ => {
-                eprintln!("unknown option `{option}`\n{USAGE}");
-                std::process::exit(2);
-            }
-        }
-    }
-    quick
 }

@@ -5,6 +5,8 @@
 //! cargo run --release --example quickstart -- --quick  # a third of that
 //! ```
 
+mod options;
+
 use hashed_wheel::{HashedWheelTimer, Timeout};
 use std::error::Error;
 use std::fmt::Display;
@@ -20,7 +22,7 @@ Schedules, fires, cancels, resets and stops, and says when each happened and on 
 
 fn main() -> Result<(), Box<dyn Error>> {
     // All delays below are multiples of this: 100 ms, or 30 ms with `--quick`.
-    let unit = Duration::from_millis(if quick() { 30 } else { 100 });
+    let unit = Duration::from_millis(if options::quick(USAGE) { 30 } else { 100 });
     let log = Log::start();
 
     // A tick of 10 ms: nothing fires early, and on an idle machine nothing is more than about a
@@ -229,23 +231,4 @@ fn milliseconds(time: Duration) -> String {
 /// A large number with a space before its last three digits.
 fn grouped(number: usize) -> String {
     format!("{} {:03}", number / 1000, number % 1000)
-}
-
-/// Reads the options: `--quick` is the only one.
-fn quick() -> bool {
-    let mut quick = false;
-    for option in std::env::args().skip(1) {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--help" | "-h" => {
-                println!("{USAGE}");
-                std::process::exit(0);
-            }
-            _ => {
-                eprintln!("unknown option `{option}`\n{USAGE}");
-                std::process::exit(2);
-            }
-        }
-    }
-    quick
 }

@@ -12,6 +12,8 @@
 //! cargo run --example rate_limited_api -- --quick  # about one second
 //! ```
 
+mod options;
+
 use hashed_wheel::{HashedWheelTimer, Job, TimerHandle};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -36,7 +38,7 @@ const PLANNED: u32 = 95;
 const BURSTS: [(&str, u32); 4] = [("acme", 40), ("bits", 25), ("cogs", 60), ("dyna", 15)];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let quick = quick();
+    let quick = options::quick(USAGE);
     let rounds = if quick { 1 } else { 4 };
     let share = if quick { 4 } else { 1 };
     let started = Instant::now();
@@ -260,23 +262,4 @@ fn in_order(calls: &[Call]) -> bool {
     calls
         .iter()
         .all(|call| last.insert(call.customer, call.number).unwrap_or(0) < call.number)
-}
-
-/// Reads the options: `--quick` is the only one.
-fn quick() -> bool {
-    let mut quick = false;
-    for option in std::env::args().skip(1) {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--help" | "-h" => {
-                println!("{USAGE}");
-                std::process::exit(0);
-            }
-            _ => {
-                eprintln!("unknown option `{option}`\n{USAGE}");
-                std::process::exit(2);
-            }
-        }
-    }
-    quick
 }

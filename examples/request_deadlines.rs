@@ -12,6 +12,8 @@
 //! cargo run --release --example request_deadlines -- --quick  # one second, at a lower rate
 //! ```
 
+mod options;
+
 use hashed_wheel::{HashedWheelTimer, Timeout, TimerHandle};
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -35,7 +37,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const ATTEMPTS: u32 = 4;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let quick = quick();
+    let quick = options::quick(USAGE);
     let (run_for, per_millisecond) = (
         Duration::from_secs(if quick { 1 } else { 5 }),
         if quick { 5 } else { 100 },
@@ -274,23 +276,4 @@ fn mix(seed: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
-}
-
-/// Reads the options: `--quick` is the only one.
-fn quick() -> bool {
-    let mut quick = false;
-    for option in std::env::args().skip(1) {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--help" | "-h" => {
-                println!("{USAGE}");
-                std::process::exit(0);
-            }
-            _ => {
-                eprintln!("unknown option `{option}`\n{USAGE}");
-                std::process::exit(2);
-            }
-        }
-    }
-    quick
 }

@@ -14,6 +14,8 @@
 //! cargo run --release --example simulation -- --quick  # a tenth of them
 //! ```
 
+mod options;
+
 use hashed_wheel::{HashedWheelTimer, ManualClock, Period, RejectReason, Timeout, TimerHandle};
 use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,7 +39,11 @@ const SESSION: Duration = Duration::from_secs(30 * 60);
 const THINKING: f64 = 90.0;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let visitors = if quick() { 10_000 } else { 100_000 };
+    let visitors = if options::quick(USAGE) {
+        10_000
+    } else {
+        100_000
+    };
     let clock = ManualClock::new();
     let timer = HashedWheelTimer::builder()
         .tick_duration(Duration::from_millis(100))
@@ -244,23 +250,4 @@ impl Chance {
         let share = (f64::from((self.next() >> 32) as u32) + 1.0) / (f64::from(u32::MAX) + 1.0);
         Duration::from_secs_f64(mean * -share.ln().min(0.0))
     }
-}
-
-/// Reads the options: `--quick` is the only one.
-fn quick() -> bool {
-    let mut quick = false;
-    for option in std::env::args().skip(1) {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--help" | "-h" => {
-                println!("{USAGE}");
-                std::process::exit(0);
-            }
-            _ => {
-                eprintln!("unknown option `{option}`\n{USAGE}");
-                std::process::exit(2);
-            }
-        }
-    }
-    quick
 }

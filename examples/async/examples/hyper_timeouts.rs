@@ -8,6 +8,7 @@
 //! cargo run --release -p async-examples --example hyper_timeouts -- --quick  one second
 //! ```
 
+use async_examples::options;
 use async_examples::server::{endless_client, good_client, start};
 use hashed_wheel::HashedWheelTimer;
 use std::error::Error;
@@ -19,7 +20,7 @@ const ENDLESS_CLIENTS: u32 = 100;
 const GOOD_CLIENTS: u32 = 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let quick = is_quick();
+    let quick = options::quick(USAGE);
     let header_timeout = Duration::from_millis(if quick { 500 } else { 2000 });
     let requests = if quick { 100 } else { 2000 };
 
@@ -70,22 +71,4 @@ fn main() -> Result<(), Box<dyn Error>> {
         stats.lateness.max(),
     );
     Ok(())
-}
-
-fn is_quick() -> bool {
-    let mut quick = false;
-    for option in std::env::args().skip(1) {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--help" | "-h" => {
-                println!("{USAGE}");
-                std::process::exit(0);
-            }
-            _ => {
-                eprintln!("unknown option `{option}`\n{USAGE}");
-                std::process::exit(2);
-            }
-        }
-    }
-    quick
 }

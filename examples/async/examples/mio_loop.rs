@@ -10,6 +10,7 @@
 //! cargo run -p async-examples --example mio_loop -- --quick  # one second
 //! ```
 
+use async_examples::options;
 use hashed_wheel::{HashedWheelTimer, Timeout, TimerHandle, TimerState};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -49,7 +50,7 @@ struct Outcome {
 }
 
 fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
-    let quick = quick();
+    let quick = options::quick(USAGE);
     let length = Duration::from_millis(if quick { 1000 } else { 3000 });
     let silence = length / 4;
 
@@ -227,22 +228,4 @@ fn start_operator(
         thread::sleep(length.saturating_sub(begin.elapsed()));
         Ok(timer.stop()?.len())
     })
-}
-
-fn quick() -> bool {
-    let mut quick = false;
-    for option in std::env::args().skip(1) {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--help" | "-h" => {
-                println!("{USAGE}");
-                std::process::exit(0);
-            }
-            _ => {
-                eprintln!("unknown option `{option}`\n{USAGE}");
-                std::process::exit(2);
-            }
-        }
-    }
-    quick
 }

@@ -3,4 +3,6 @@
 
 pub mod deadline;
 pub mod executor;
+#[path = "../../options/mod.rs"]
+pub mod options;
 pub mod server;
