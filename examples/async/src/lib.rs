@@ -1,8 +1,9 @@
 //! What the tests and examples of this package share: executors to run futures on, and a hyper
-//! server whose timeouts are on a wheel.
+//! server and QUIC connections whose timeouts are on a wheel.
 
 pub mod deadline;
 pub mod executor;
 #[path = "../../options/mod.rs"]
 pub mod options;
+pub mod quic;
 pub mod server;
