@@ -131,7 +131,7 @@ mod worker;
 
 pub use api::TimerDriver;
 pub use api::{HashedWheelTimer, HierarchicalWheelTimer};
-pub use api::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
+pub use api::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder, TimerBuilder};
 pub use api::{Interval, MissedTicks, Sleep, WithTimeout};
 pub use error::{ConfigError, RejectReason, Rejected, StartError, StopError, TimeoutError};
 pub use metrics::{Lateness, Stats};

@@ -1,21 +1,41 @@
-//! Settings and their checks.
+//! The settings of a timer.
+
+mod options;
 
 use super::driver::TimerDriver;
 use super::timer::{HashedWheelTimer, HierarchicalWheelTimer};
 use crate::error::ConfigError;
-use crate::shared::{Driver, Factory, Job, Settings, Shared};
+use crate::shared::{Job, Shared};
 use crate::sync::thread::JoinHandle;
-use crate::time::{Clock, ManualClock, Scale, nanos};
-use crate::worker::{self, Executor};
+use crate::time::ManualClock;
+use crate::worker;
+use options::Options;
 use std::fmt;
 use std::io;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The shortest tick; a shorter one is raised to this.
-const MIN_TICK: Duration = Duration::from_millis(1);
-/// The same with `fine_ticks`.
-const MIN_FINE_TICK: Duration = Duration::from_micros(50);
+/// The settings of a timer: [`HashedWheelTimerBuilder`] or [`HierarchicalWheelTimerBuilder`], which the timers'
+/// `builder` returns.
+///
+/// ```
+/// use hashed_wheel::{HashedWheelTimer, HierarchicalWheelTimer, TimerBuilder};
+///
+/// /// What all timers of a program have in common.
+/// fn limited<Timer>(builder: TimerBuilder<Timer>) -> TimerBuilder<Timer> {
+///     builder.max_pending_timeouts(1_000_000).thread_name("timeouts")
+/// }
+///
+/// let requests = limited(HashedWheelTimer::builder()).ticks_per_wheel(4096).build()?;
+/// let sessions = limited(HierarchicalWheelTimer::builder()).wheel_size(64).build()?;
+/// # Ok::<(), hashed_wheel::ConfigError>(())
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct TimerBuilder<Timer> {
+    options: Options,
+    timer: PhantomData<fn() -> Timer>,
+}
 
 /// The settings of a [`HashedWheelTimer`].
 ///
@@ -31,12 +51,7 @@ const MIN_FINE_TICK: Duration = Duration::from_micros(50);
 ///     .build()?;
 /// # Ok::<(), hashed_wheel::ConfigError>(())
 /// ```
-#[must_use = "a builder does nothing until `build` is called"]
-pub struct HashedWheelTimerBuilder {
-    tick_duration: Duration,
-    ticks_per_wheel: usize,
-    common: Common,
-}
+pub type HashedWheelTimerBuilder = TimerBuilder<HashedWheelTimer>;
 
 /// The settings of a [`HierarchicalWheelTimer`].
 ///
@@ -50,58 +65,27 @@ pub struct HashedWheelTimerBuilder {
 ///     .build()?;
 /// # Ok::<(), hashed_wheel::ConfigError>(())
 /// ```
-#[must_use = "a builder does nothing until `build` is called"]
-pub struct HierarchicalWheelTimerBuilder {
-    tick_duration: Duration,
-    wheel_size: usize,
-    common: Common,
-}
+pub type HierarchicalWheelTimerBuilder = TimerBuilder<HierarchicalWheelTimer>;
 
-impl Default for HashedWheelTimerBuilder {
+impl Default for TimerBuilder<HashedWheelTimer> {
     fn default() -> Self {
         Self {
-            tick_duration: Duration::from_millis(100),
-            ticks_per_wheel: 512,
-            common: Common::default(),
+            options: Options::new(Duration::from_millis(100), 512),
+            timer: PhantomData,
         }
     }
 }
 
-impl Default for HierarchicalWheelTimerBuilder {
+impl Default for TimerBuilder<HierarchicalWheelTimer> {
     fn default() -> Self {
         Self {
-            tick_duration: Duration::from_millis(1),
-            wheel_size: 20,
-            common: Common::default(),
+            options: Options::new(Duration::from_millis(1), 20),
+            timer: PhantomData,
         }
     }
 }
 
-impl HashedWheelTimerBuilder {
-    /// The resolution of the timer, 100 ms by default: every timeout fires at a multiple of it. Below 1 ms it becomes 1 ms,
-    /// with a warning in the log, unless [`fine_ticks`](Self::fine_ticks) allows it.
-    ///
-    /// ```
-    /// use hashed_wheel::{HashedWheelTimer, ManualClock};
-    /// use std::time::Duration;
-    ///
-    /// let clock = ManualClock::new();
-    /// let timer = HashedWheelTimer::builder()
-    ///     .tick_duration(Duration::from_millis(10))
-    ///     .clock(&clock)
-    ///     .build()?;
-    /// let timeout = timer.new_timeout(|_| {}, Duration::from_millis(11))?;
-    /// clock.advance(Duration::from_millis(19));
-    /// assert!(!timeout.is_expired());
-    /// clock.advance(Duration::from_millis(1)); // the second tick
-    /// assert!(timeout.is_expired());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn tick_duration(mut self, tick_duration: Duration) -> Self {
-        self.tick_duration = tick_duration;
-        self
-    }
-
+impl TimerBuilder<HashedWheelTimer> {
     /// The number of buckets, 1 to 2^24, rounded up to a power of two: 512 by default.
     ///
     /// More buckets take more memory; with fewer, a timeout is passed over more often. The time at which it fires does not
@@ -119,7 +103,7 @@ impl HashedWheelTimerBuilder {
     /// # Ok::<(), hashed_wheel::ConfigError>(())
     /// ```
     pub fn ticks_per_wheel(mut self, ticks_per_wheel: usize) -> Self {
-        self.ticks_per_wheel = ticks_per_wheel;
+        self.options.buckets = ticks_per_wheel;
         self
     }
 
@@ -165,53 +149,28 @@ impl HashedWheelTimerBuilder {
     /// # Errors
     /// As [`build`](Self::build), and [`ConfigError::DrivenClock`] if a manual clock is set.
     pub fn build_driven(self) -> Result<(HashedWheelTimer, TimerDriver), ConfigError> {
-        self.common.check_clock_of_driven()?;
+        self.options.check_clock_of_driven()?;
         let shared = self.build_shared(true)?;
         let driver = TimerDriver::start(&shared);
         Ok((HashedWheelTimer::from_shared(shared), driver))
     }
 
-    pub(super) fn build_shared(self, is_driven: bool) -> Result<Arc<Shared>, ConfigError> {
-        let slots = self.ticks_per_wheel;
+    pub(super) fn build_shared(mut self, is_driven: bool) -> Result<Arc<Shared>, ConfigError> {
+        let slots = self.options.buckets;
         if !(1..=ConfigError::MAX_BUCKETS).contains(&slots) {
             return Err(ConfigError::Slots { slots });
         }
         let buckets = slots.next_power_of_two();
-        let scale = self.common.check(self.tick_duration, buckets, is_driven)?;
-        Ok(self.common.build(
+        self.options.buckets = buckets;
+        self.options.build(
             is_driven,
             "hashed-wheel-timer",
-            scale,
             |executor, max_transfers| worker::hashed(buckets, executor, max_transfers),
-        ))
+        )
     }
 }
 
-impl HierarchicalWheelTimerBuilder {
-    /// The resolution of the timer and the tick of the lowest level, 1 ms by default: every timeout fires at a multiple of
-    /// it. Below 1 ms it becomes 1 ms, with a warning in the log, unless [`fine_ticks`](Self::fine_ticks) allows it.
-    ///
-    /// ```
-    /// use hashed_wheel::{HierarchicalWheelTimer, ManualClock};
-    /// use std::time::Duration;
-    ///
-    /// let clock = ManualClock::new();
-    /// let timer = HierarchicalWheelTimer::builder()
-    ///     .tick_duration(Duration::from_millis(10))
-    ///     .clock(&clock)
-    ///     .build()?;
-    /// let timeout = timer.new_timeout(|_| {}, Duration::from_millis(11))?;
-    /// clock.advance(Duration::from_millis(19));
-    /// assert!(!timeout.is_expired());
-    /// clock.advance(Duration::from_millis(1)); // the second tick
-    /// assert!(timeout.is_expired());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn tick_duration(mut self, tick_duration: Duration) -> Self {
-        self.tick_duration = tick_duration;
-        self
-    }
-
+impl TimerBuilder<HierarchicalWheelTimer> {
     /// The number of buckets per level, 2 to 2^24: 20 by default. The tick of a level is the tick of the level below times
     /// this.
     ///
@@ -225,7 +184,7 @@ impl HierarchicalWheelTimerBuilder {
     /// # Ok::<(), hashed_wheel::ConfigError>(())
     /// ```
     pub fn wheel_size(mut self, wheel_size: usize) -> Self {
-        self.wheel_size = wheel_size;
+        self.options.buckets = wheel_size;
         self
     }
 
@@ -266,297 +225,231 @@ impl HierarchicalWheelTimerBuilder {
     /// # Errors
     /// As [`build`](Self::build), and [`ConfigError::DrivenClock`] if a manual clock is set.
     pub fn build_driven(self) -> Result<(HierarchicalWheelTimer, TimerDriver), ConfigError> {
-        self.common.check_clock_of_driven()?;
+        self.options.check_clock_of_driven()?;
         let shared = self.build_shared(true)?;
         let driver = TimerDriver::start(&shared);
         Ok((HierarchicalWheelTimer::from_shared(shared), driver))
     }
 
     pub(super) fn build_shared(self, is_driven: bool) -> Result<Arc<Shared>, ConfigError> {
-        let wheel_size = self.wheel_size;
+        let wheel_size = self.options.buckets;
         if !(2..=ConfigError::MAX_BUCKETS).contains(&wheel_size) {
             return Err(ConfigError::WheelSize { wheel_size });
         }
-        let scale = self
-            .common
-            .check(self.tick_duration, wheel_size, is_driven)?;
-        Ok(self.common.build(
+        self.options.build(
             is_driven,
             "hierarchical-wheel-timer",
-            scale,
             |executor, max_transfers| worker::hierarchical(wheel_size, executor, max_transfers),
-        ))
+        )
+    }
+}
+
+/// What both have.
+impl<Timer> TimerBuilder<Timer> {
+    /// The resolution of the timer: every timeout fires at a multiple of it. On the hierarchical wheel it is the tick of the
+    /// lowest level. 100 ms by default on the hashed wheel, 1 ms on the hierarchical.
+    ///
+    /// Below 1 ms it becomes 1 ms, with a warning in the log, unless [`fine_ticks`](Self::fine_ticks) allows it.
+    ///
+    /// ```
+    /// use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder()
+    ///     .tick_duration(Duration::from_millis(10))
+    ///     .clock(&clock)
+    ///     .build()?;
+    /// let timeout = timer.new_timeout(|_| {}, Duration::from_millis(11))?;
+    /// clock.advance(Duration::from_millis(19));
+    /// assert!(!timeout.is_expired());
+    /// clock.advance(Duration::from_millis(1)); // the second tick
+    /// assert!(timeout.is_expired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tick_duration(mut self, tick_duration: Duration) -> Self {
+        self.options.tick_duration = tick_duration;
+        self
+    }
+
+    /// The limit of pending timeouts, at least 1; a further one is rejected. Unlimited by default.
+    /// Never exceeded, with any number of threads.
+    ///
+    /// ```
+    /// use hashed_wheel::{HashedWheelTimer, RejectReason};
+    /// use std::time::Duration;
+    ///
+    /// let timer = HashedWheelTimer::builder()
+    ///     .max_pending_timeouts(1)
+    ///     .build()?;
+    /// let first = timer.new_timeout(|_| {}, Duration::from_secs(60))?;
+    /// let refused = timer.new_timeout(|_| {}, Duration::from_secs(60)).unwrap_err();
+    /// assert!(matches!(refused.reason, RejectReason::TooManyPending { max: 1 }));
+    ///
+    /// first.cancel(); // makes room at once
+    /// assert!(timer.new_timeout(refused.task, Duration::from_secs(60)).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn max_pending_timeouts(mut self, max: usize) -> Self {
+        self.options.max_pending = Some(max);
+        self
+    }
+
+    /// The most entries that move from the pending queue to the wheel at one tick, at least 1; the rest
+    /// waits for the next tick. 100 000 by default.
+    ///
+    /// It bounds the time that the timer thread spends on insertions before it fires. If timeouts are
+    /// scheduled faster than this for long, they fire late: [`Stats::queued`](crate::Stats::queued) tells.
+    ///
+    /// ```
+    /// use hashed_wheel::HashedWheelTimer;
+    ///
+    /// let timer = HashedWheelTimer::builder()
+    ///     .max_transfers_per_tick(1_000_000)
+    ///     .build()?;
+    /// # Ok::<(), hashed_wheel::ConfigError>(())
+    /// ```
+    pub fn max_transfers_per_tick(mut self, max: usize) -> Self {
+        self.options.max_transfers = max;
+        self
+    }
+
+    /// The name of the timer's thread, any text without a NUL character. Ignored with a thread
+    /// factory.
+    ///
+    /// ```
+    /// use hashed_wheel::HashedWheelTimer;
+    /// use std::{sync::mpsc, thread, time::Duration};
+    ///
+    /// let timer = HashedWheelTimer::builder()
+    ///     .tick_duration(Duration::from_millis(1))
+    ///     .thread_name("sessions")
+    ///     .build()?;
+    /// let (sender, receiver) = mpsc::channel();
+    /// timer.new_timeout(
+    ///     move |_| drop(sender.send(thread::current().name().map(str::to_owned))),
+    ///     Duration::ZERO,
+    /// )?;
+    /// assert_eq!(receiver.recv()?.as_deref(), Some("sessions"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn thread_name(mut self, name: impl Into<String>) -> Self {
+        self.options.thread_name = Some(name.into());
+        self
+    }
+
+    /// Starts the timer's thread: it is given a job, to run on a new thread. If it fails, or drops the
+    /// job, starting the timer fails with its error, and the next call tries again.
+    ///
+    /// ```
+    /// use hashed_wheel::HashedWheelTimer;
+    /// use std::thread;
+    ///
+    /// let timer = HashedWheelTimer::builder()
+    ///     .thread_factory(|job| thread::Builder::new().stack_size(256 * 1024).spawn(job))
+    ///     .build()?;
+    /// # Ok::<(), hashed_wheel::ConfigError>(())
+    /// ```
+    pub fn thread_factory(
+        mut self,
+        factory: impl Fn(Job) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
+    ) -> Self {
+        self.options.factory = Some(Arc::new(factory));
+        self
+    }
+
+    /// Runs the tasks: it is given each as a job. By default they run on the timer thread, where a slow
+    /// one delays all others.
+    ///
+    /// It is called on the timer thread and should return at once. A timeout counts as expired when its
+    /// job is handed over. A job never unwinds; one that is dropped without running is counted in
+    /// [`Stats::dropped_jobs`](crate::Stats::dropped_jobs). Futures are still woken on the timer thread.
+    ///
+    /// ```
+    /// use hashed_wheel::{HashedWheelTimer, Job};
+    /// use std::sync::mpsc;
+    ///
+    /// let (jobs, inbox) = mpsc::channel::<Job>();
+    /// std::thread::spawn(move || inbox.into_iter().for_each(|job| job()));
+    /// let timer = HashedWheelTimer::builder()
+    ///     .executor(move |job| jobs.send(job).expect("the worker thread lives"))
+    ///     .build()?;
+    /// # Ok::<(), hashed_wheel::ConfigError>(())
+    /// ```
+    pub fn executor(mut self, executor: impl Fn(Job) + Send + Sync + 'static) -> Self {
+        self.options.executor = Some(Box::new(executor));
+        self
+    }
+
+    /// Drives the timer by a [manual clock](ManualClock) instead of a thread: for tests and simulations.
+    /// Several timers may share one clock.
+    ///
+    /// ```
+    /// use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let timeout = timer.new_timeout(|_| {}, Duration::from_secs(86_400))?;
+    /// clock.advance(Duration::from_secs(86_400)); // returns at once, and all that was due has run
+    /// assert!(timeout.is_expired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clock(mut self, clock: &ManualClock) -> Self {
+        self.options.clock = Some(clock.clone());
+        self
+    }
+
+    /// Allows ticks below 1 ms, down to 50 µs; a shorter one becomes 50 µs, with a warning in the log. Off by
+    /// default.
+    ///
+    /// The timer thread then asks the system to wake it as punctually as it can, where the system can be asked
+    /// (on Linux, a timer slack of 1 ns instead of 50 µs). It does not spin: it sleeps while nothing is due, whatever
+    /// the tick. With a tick below 1 ms, what is due more than 2^45 ticks after the start never fires: 55 years at
+    /// 50 µs.
+    ///
+    /// ```
+    /// use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder()
+    ///     .tick_duration(Duration::from_micros(100))
+    ///     .fine_ticks(true)
+    ///     .clock(&clock)
+    ///     .build()?;
+    /// let timeout = timer.new_timeout(|_| {}, Duration::from_micros(250))?;
+    /// clock.advance(Duration::from_micros(200));
+    /// assert!(!timeout.is_expired());
+    /// clock.advance(Duration::from_micros(100)); // the third tick
+    /// assert!(timeout.is_expired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn fine_ticks(mut self, fine_ticks: bool) -> Self {
+        self.options.fine_ticks = fine_ticks;
+        self
     }
 }
 
 #[cfg(feature = "unstable-wheels")]
-impl HashedWheelTimerBuilder {
+impl<Timer> TimerBuilder<Timer> {
     /// A timer over any wheel: see [`crate::unstable`].
     pub(crate) fn build_over(
-        self,
-        driver: impl FnOnce(Option<Executor>, usize) -> Box<dyn Driver>,
+        mut self,
+        driver: impl FnOnce(Option<worker::Executor>, usize) -> Box<dyn crate::shared::Driver>,
     ) -> Result<Arc<Shared>, ConfigError> {
-        let scale = self.common.check(self.tick_duration, 1, false)?;
-        Ok(self.common.build(false, "unstable-timer", scale, driver))
+        self.options.buckets = 1;
+        self.options.build(false, "unstable-timer", driver)
     }
 }
 
-/// The settings that both timers have.
-struct Common {
-    max_pending: Option<usize>,
-    max_transfers: usize,
-    thread_name: Option<String>,
-    factory: Option<Factory>,
-    executor: Option<Executor>,
-    clock: Option<ManualClock>,
-    fine_ticks: bool,
-}
-
-impl Default for Common {
-    fn default() -> Self {
-        Common {
-            max_pending: None,
-            max_transfers: 100_000,
-            thread_name: None,
-            factory: None,
-            executor: None,
-            clock: None,
-            fine_ticks: false,
-        }
-    }
-}
-
-macro_rules! common_settings {
-    ($($builder:ident),*) => {$(
-        impl $builder {
-            /// The limit of pending timeouts, at least 1; a further one is rejected. Unlimited by default.
-            /// Never exceeded, with any number of threads.
-            ///
-            #[doc = concat!("```\nuse hashed_wheel::{", stringify!($builder), ", RejectReason};")]
-            /// use std::time::Duration;
-            ///
-            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
-            ///     .max_pending_timeouts(1)
-            ///     .build()?;
-            /// let first = timer.new_timeout(|_| {}, Duration::from_secs(60))?;
-            /// let refused = timer.new_timeout(|_| {}, Duration::from_secs(60)).unwrap_err();
-            /// assert!(matches!(refused.reason, RejectReason::TooManyPending { max: 1 }));
-            ///
-            /// first.cancel(); // makes room at once
-            /// assert!(timer.new_timeout(refused.task, Duration::from_secs(60)).is_ok());
-            /// # Ok::<(), Box<dyn std::error::Error>>(())
-            /// ```
-            pub fn max_pending_timeouts(mut self, max: usize) -> Self {
-                self.common.max_pending = Some(max);
-                self
-            }
-
-            /// The most entries that move from the pending queue to the wheel at one tick, at least 1; the rest
-            /// waits for the next tick. 100 000 by default.
-            ///
-            /// It bounds the time that the timer thread spends on insertions before it fires. If timeouts are
-            /// scheduled faster than this for long, they fire late: [`Stats::queued`](crate::Stats::queued) tells.
-            ///
-            #[doc = concat!("```\nuse hashed_wheel::", stringify!($builder), ";")]
-            ///
-            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
-            ///     .max_transfers_per_tick(1_000_000)
-            ///     .build()?;
-            /// # Ok::<(), hashed_wheel::ConfigError>(())
-            /// ```
-            pub fn max_transfers_per_tick(mut self, max: usize) -> Self {
-                self.common.max_transfers = max;
-                self
-            }
-
-            /// The name of the timer's thread, any text without a NUL character. Ignored with a thread
-            /// factory.
-            ///
-            #[doc = concat!("```\nuse hashed_wheel::", stringify!($builder), ";")]
-            /// use std::{sync::mpsc, thread, time::Duration};
-            ///
-            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
-            ///     .tick_duration(Duration::from_millis(1))
-            ///     .thread_name("sessions")
-            ///     .build()?;
-            /// let (sender, receiver) = mpsc::channel();
-            /// timer.new_timeout(
-            ///     move |_| drop(sender.send(thread::current().name().map(str::to_owned))),
-            ///     Duration::ZERO,
-            /// )?;
-            /// assert_eq!(receiver.recv()?.as_deref(), Some("sessions"));
-            /// # Ok::<(), Box<dyn std::error::Error>>(())
-            /// ```
-            pub fn thread_name(mut self, name: impl Into<String>) -> Self {
-                self.common.thread_name = Some(name.into());
-                self
-            }
-
-            /// Starts the timer's thread: it is given a job, to run on a new thread. If it fails, or drops the
-            /// job, starting the timer fails with its error, and the next call tries again.
-            ///
-            #[doc = concat!("```\nuse hashed_wheel::", stringify!($builder), ";")]
-            /// use std::thread;
-            ///
-            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
-            ///     .thread_factory(|job| thread::Builder::new().stack_size(256 * 1024).spawn(job))
-            ///     .build()?;
-            /// # Ok::<(), hashed_wheel::ConfigError>(())
-            /// ```
-            pub fn thread_factory(
-                mut self,
-                factory: impl Fn(Job) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
-            ) -> Self {
-                self.common.factory = Some(Arc::new(factory));
-                self
-            }
-
-            /// Runs the tasks: it is given each as a job. By default they run on the timer thread, where a slow
-            /// one delays all others.
-            ///
-            /// It is called on the timer thread and should return at once. A timeout counts as expired when its
-            /// job is handed over. A job never unwinds; one that is dropped without running is counted in
-            /// [`Stats::dropped_jobs`](crate::Stats::dropped_jobs). Futures are still woken on the timer thread.
-            ///
-            #[doc = concat!("```\nuse hashed_wheel::{Job, ", stringify!($builder), "};")]
-            /// use std::sync::mpsc;
-            ///
-            /// let (jobs, inbox) = mpsc::channel::<Job>();
-            /// std::thread::spawn(move || inbox.into_iter().for_each(|job| job()));
-            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
-            ///     .executor(move |job| jobs.send(job).expect("the worker thread lives"))
-            ///     .build()?;
-            /// # Ok::<(), hashed_wheel::ConfigError>(())
-            /// ```
-            pub fn executor(mut self, executor: impl Fn(Job) + Send + Sync + 'static) -> Self {
-                self.common.executor = Some(Box::new(executor));
-                self
-            }
-
-            /// Drives the timer by a [manual clock](ManualClock) instead of a thread: for tests and simulations.
-            /// Several timers may share one clock.
-            ///
-            #[doc = concat!("```\nuse hashed_wheel::{", stringify!($builder), ", ManualClock};")]
-            /// use std::time::Duration;
-            ///
-            /// let clock = ManualClock::new();
-            #[doc = concat!("let timer = ", stringify!($builder), "::default().clock(&clock).build()?;")]
-            /// let timeout = timer.new_timeout(|_| {}, Duration::from_secs(86_400))?;
-            /// clock.advance(Duration::from_secs(86_400)); // returns at once, and all that was due has run
-            /// assert!(timeout.is_expired());
-            /// # Ok::<(), Box<dyn std::error::Error>>(())
-            /// ```
-            pub fn clock(mut self, clock: &ManualClock) -> Self {
-                self.common.clock = Some(clock.clone());
-                self
-            }
-
-            /// Allows ticks below 1 ms, down to 50 µs; a shorter one becomes 50 µs, with a warning in the log. Off by
-            /// default.
-            ///
-            /// The timer thread then asks the system to wake it as punctually as it can, where the system can be asked
-            /// (on Linux, a timer slack of 1 ns instead of 50 µs). It does not spin: it sleeps while nothing is due, whatever
-            /// the tick. With a tick below 1 ms, what is due more than 2^45 ticks after the start never fires: 55 years at
-            /// 50 µs.
-            ///
-            #[doc = concat!("```\nuse hashed_wheel::{", stringify!($builder), ", ManualClock};")]
-            /// use std::time::Duration;
-            ///
-            /// let clock = ManualClock::new();
-            #[doc = concat!("let timer = ", stringify!($builder), "::default()")]
-            ///     .tick_duration(Duration::from_micros(100))
-            ///     .fine_ticks(true)
-            ///     .clock(&clock)
-            ///     .build()?;
-            /// let timeout = timer.new_timeout(|_| {}, Duration::from_micros(250))?;
-            /// clock.advance(Duration::from_micros(200));
-            /// assert!(!timeout.is_expired());
-            /// clock.advance(Duration::from_micros(100)); // the third tick
-            /// assert!(timeout.is_expired());
-            /// # Ok::<(), Box<dyn std::error::Error>>(())
-            /// ```
-            pub fn fine_ticks(mut self, fine_ticks: bool) -> Self {
-                self.common.fine_ticks = fine_ticks;
-                self
-            }
-        }
-
-        impl fmt::Debug for $builder {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($builder))
-                    .field("tick_duration", &self.tick_duration)
-                    .field("max_pending_timeouts", &self.common.max_pending)
-                    .field("max_transfers_per_tick", &self.common.max_transfers)
-                    .finish_non_exhaustive()
-            }
-        }
-    )*};
-}
-
-common_settings!(HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder);
-
-impl Common {
-    /// A manual clock drives its timers itself.
-    fn check_clock_of_driven(&self) -> Result<(), ConfigError> {
-        match self.clock {
-            Some(_) => Err(ConfigError::DrivenClock),
-            None => Ok(()),
-        }
-    }
-
-    /// Checks the common settings, and the tick against the number of buckets.
-    fn check(&self, tick: Duration, buckets: usize, is_driven: bool) -> Result<Scale, ConfigError> {
-        if tick.is_zero() {
-            return Err(ConfigError::ZeroTick);
-        }
-        if tick.as_nanos() * buckets as u128 > u128::from(u64::MAX) {
-            return Err(ConfigError::TickTooLong {
-                tick_duration: tick,
-                slots: buckets,
-            });
-        }
-        if self.max_pending == Some(0) {
-            return Err(ConfigError::ZeroMaxPendingTimeouts);
-        }
-        if self.max_transfers == 0 {
-            return Err(ConfigError::ZeroMaxTransfersPerTick);
-        }
-        // Only the system's own threads are given the name; they would panic.
-        if let (Some(name), None) = (&self.thread_name, &self.factory) {
-            if name.contains('\0') && !is_driven {
-                let name = name.clone();
-                return Err(ConfigError::ThreadName { name });
-            }
-        }
-        let shortest = if self.fine_ticks {
-            MIN_FINE_TICK
-        } else {
-            MIN_TICK
-        };
-        if tick < shortest {
-            log::warn!("a tick of {tick:?} is too short; {shortest:?} is used");
-        }
-        Ok(Scale::new(nanos(tick.max(shortest))))
-    }
-
-    fn build(
-        self,
-        is_driven: bool,
-        name: &'static str,
-        scale: Scale,
-        driver: impl FnOnce(Option<Executor>, usize) -> Box<dyn Driver>,
-    ) -> Arc<Shared> {
-        let settings = Settings {
-            name,
-            scale,
-            clock: self.clock.map_or_else(Clock::system, Clock::Manual),
-            max_pending: self.max_pending.unwrap_or(usize::MAX),
-            factory: self.factory,
-            thread_name: self.thread_name,
-            has_executor: self.executor.is_some(),
-            is_driven,
-            fine_ticks: self.fine_ticks,
-        };
-        Shared::new(settings, driver(self.executor, self.max_transfers))
+impl<Timer> fmt::Debug for TimerBuilder<Timer> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TimerBuilder")
+            .field("tick_duration", &self.options.tick_duration)
+            .field("buckets", &self.options.buckets)
+            .field("max_pending_timeouts", &self.options.max_pending)
+            .field("max_transfers_per_tick", &self.options.max_transfers)
+            .finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@ mod handle;
 mod hyper;
 mod timer;
 
-pub use builder::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
+pub use builder::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder, TimerBuilder};
 pub use driver::TimerDriver;
 pub use future::{Interval, MissedTicks, Sleep, WithTimeout};
 pub use timer::{HashedWheelTimer, HierarchicalWheelTimer};

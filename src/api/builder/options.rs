@@ -1,0 +1,107 @@
+//! What a builder collects, its checks, and the timer that is made of it.
+
+use crate::error::ConfigError;
+use crate::shared::{Driver, Factory, Settings, Shared};
+use crate::time::{Clock, ManualClock, Scale, nanos};
+use crate::worker::Executor;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The shortest tick; a shorter one is raised to this.
+const MIN_TICK: Duration = Duration::from_millis(1);
+/// The same with `fine_ticks`.
+const MIN_FINE_TICK: Duration = Duration::from_micros(50);
+
+pub(super) struct Options {
+    pub(super) tick_duration: Duration,
+    pub(super) buckets: usize,
+    pub(super) max_pending: Option<usize>,
+    pub(super) max_transfers: usize,
+    pub(super) thread_name: Option<String>,
+    pub(super) factory: Option<Factory>,
+    pub(super) executor: Option<Executor>,
+    pub(super) clock: Option<ManualClock>,
+    pub(super) fine_ticks: bool,
+}
+
+impl Options {
+    pub(super) fn new(tick_duration: Duration, buckets: usize) -> Options {
+        Options {
+            tick_duration,
+            buckets,
+            max_pending: None,
+            max_transfers: 100_000,
+            thread_name: None,
+            factory: None,
+            executor: None,
+            clock: None,
+            fine_ticks: false,
+        }
+    }
+
+    /// A manual clock drives its timers itself.
+    pub(super) fn check_clock_of_driven(&self) -> Result<(), ConfigError> {
+        match self.clock {
+            Some(_) => Err(ConfigError::DrivenClock),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks all but the number of buckets by itself.
+    fn check(&self, is_driven: bool) -> Result<Scale, ConfigError> {
+        let (tick, buckets) = (self.tick_duration, self.buckets);
+        if tick.is_zero() {
+            return Err(ConfigError::ZeroTick);
+        }
+        if tick.as_nanos() * buckets as u128 > u128::from(u64::MAX) {
+            return Err(ConfigError::TickTooLong {
+                tick_duration: tick,
+                slots: buckets,
+            });
+        }
+        if self.max_pending == Some(0) {
+            return Err(ConfigError::ZeroMaxPendingTimeouts);
+        }
+        if self.max_transfers == 0 {
+            return Err(ConfigError::ZeroMaxTransfersPerTick);
+        }
+        // Only the system's own threads are given the name; they would panic.
+        if let (Some(name), None) = (&self.thread_name, &self.factory) {
+            if name.contains('\0') && !is_driven {
+                let name = name.clone();
+                return Err(ConfigError::ThreadName { name });
+            }
+        }
+        let shortest = if self.fine_ticks {
+            MIN_FINE_TICK
+        } else {
+            MIN_TICK
+        };
+        if tick < shortest {
+            log::warn!("a tick of {tick:?} is too short; {shortest:?} is used");
+        }
+        Ok(Scale::new(nanos(tick.max(shortest))))
+    }
+
+    /// Makes the timer, with a driver that is given the executor and the most transfers per tick.
+    pub(super) fn build(
+        self,
+        is_driven: bool,
+        name: &'static str,
+        driver: impl FnOnce(Option<Executor>, usize) -> Box<dyn Driver>,
+    ) -> Result<Arc<Shared>, ConfigError> {
+        let settings = Settings {
+            name,
+            scale: self.check(is_driven)?,
+            clock: self.clock.map_or_else(Clock::system, Clock::Manual),
+            max_pending: self.max_pending.unwrap_or(usize::MAX),
+            factory: self.factory,
+            thread_name: self.thread_name,
+            has_executor: self.executor.is_some(),
+            is_driven,
+            fine_ticks: self.fine_ticks,
+        };
+        let driver = driver(self.executor, self.max_transfers);
+        Ok(Shared::new(settings, driver))
+    }
+}
