@@ -70,5 +70,23 @@ impl Entry {
     }
 }
 
+/// Tells which entries are dead.
+pub(crate) trait Liveness {
+    /// Announces that `is_dead` will soon be called for this entry.
+    fn prefetch(&self, _entry: Entry) {}
+
+    /// Returns `true` if the entry can never fire a timeout. For two words of the queue that are no entry, any answer will
+    /// do.
+    fn is_dead(&self, entry: Entry) -> bool;
+}
+
+/// For tests: any condition.
+#[cfg(test)]
+impl<F: Fn(Entry) -> bool> Liveness for F {
+    fn is_dead(&self, entry: Entry) -> bool {
+        self(entry)
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -48,7 +48,7 @@ pub trait Liveness {
     fn prefetch(&self, entry: Entry);
 
     /// Returns `true` if the entry can never fire a timeout.
-    fn is_dead(&mut self, entry: Entry) -> bool;
+    fn is_dead(&self, entry: Entry) -> bool;
 }
 
 /// The counters of a wheel.
@@ -79,7 +79,7 @@ pub trait Wheel: Send + 'static {
 
     /// Looks at some entries, about `limit` if it can, and removes the dead ones. Returns how many
     /// were looked at: 0 only if nothing is filed.
-    fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize;
+    fn sweep(&mut self, limit: usize, liveness: &impl Liveness) -> usize;
 
     /// The counters since the wheel was made.
     fn counters(&self) -> Counters;
@@ -123,16 +123,16 @@ pub fn timer_on(
 /// A wheel from outside as one of the crate's own.
 struct ExternalWheel<W>(W);
 
-struct Asked<'a, J>(&'a mut J);
+struct Asked<'a, J>(&'a J);
 
-impl<J: wheel::Liveness> Liveness for Asked<'_, J> {
+impl<J: entry::Liveness> Liveness for Asked<'_, J> {
     #[inline]
     fn prefetch(&self, entry: Entry) {
         self.0.prefetch(entry.0);
     }
 
     #[inline]
-    fn is_dead(&mut self, entry: Entry) -> bool {
+    fn is_dead(&self, entry: Entry) -> bool {
         self.0.is_dead(entry.0)
     }
 }
@@ -158,12 +158,12 @@ impl<W: Wheel> wheel::Wheel for ExternalWheel<W> {
         self.0.next_expiration().map(Tick)
     }
 
-    fn advance(&mut self, to: Tick, due: &mut Vec<entry::Entry>, _: &mut impl wheel::Liveness) {
+    fn advance(&mut self, to: Tick, due: &mut Vec<entry::Entry>, _: &impl entry::Liveness) {
         self.0.advance(to.0, &mut Due(due));
     }
 
-    fn sweep(&mut self, limit: usize, liveness: &mut impl wheel::Liveness) -> usize {
-        self.0.sweep(limit, &mut Asked(liveness))
+    fn sweep(&mut self, limit: usize, liveness: &impl entry::Liveness) -> usize {
+        self.0.sweep(limit, &Asked(liveness))
     }
 
     fn counters(&self) -> WheelCounters {

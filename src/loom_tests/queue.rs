@@ -2,8 +2,8 @@
 //! an owner that has two entries waiting samples them.
 
 use super::{Probe, Slot, arm_number, explore, free_slot, unexplored};
-use crate::entry::Entry;
-use crate::queue::{EntrySink, InsertOutcome, Liveness, PendingQueue, Reader, Take, way};
+use crate::entry::{Entry, Liveness};
+use crate::queue::{EntrySink, InsertOutcome, PendingQueue, Reader, Take, way};
 use crate::shared::{Lifecycle, StartDecision, StopDecision};
 use crate::slots::StopOutcome;
 use crate::time::Tick;

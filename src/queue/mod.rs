@@ -42,9 +42,9 @@ pub(crate) use parker::{Hook, WakeReason};
 #[cfg(all(test, hashed_wheel_loom))]
 pub(crate) use probe::way;
 pub(crate) use reader::{EntrySink, InsertOutcome, Reader, Take};
-pub(crate) use shard::{Liveness, Shard};
+pub(crate) use shard::Shard;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Liveness};
 use crate::memory::{BoxTable, Table};
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::time::Tick;

@@ -57,18 +57,9 @@ use super::chunk::{CELLS, Chunk, ChunkId, Chunks};
 use super::position::Position;
 use super::probe::{Step, looked};
 use super::trim::{FEW, NOT_SAMPLING};
-use crate::entry::Entry;
+use crate::entry::{Entry, Liveness};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, CachePadded, Ordering, SegQueue};
 use crate::time::Tick;
-
-/// What tells whether an entry still means anything.
-pub(crate) trait Liveness {
-    /// Fetches what [`Liveness::is_dead`] will read.
-    fn prefetch(&self, entry: Entry);
-    /// Whether the entry can never fire anything. Also asked about entries that mean nothing at all: the answer does
-    /// not matter then.
-    fn is_dead(&self, entry: Entry) -> bool;
-}
 
 /// The live entries of a stretch of the shard, on their way through the overflow.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,8 @@
 use super::chunk::{CELLS, ChunkId, Chunks};
 use super::position::Position;
 use super::probe::{Step, looked};
-use super::shard::{Batch, Growth, Liveness, Shard, end_in_chunk};
+use super::shard::{Batch, Growth, Shard, end_in_chunk};
+use crate::entry::Liveness;
 use crate::sync::Ordering;
 
 /// Entries that one push looks at, at most.

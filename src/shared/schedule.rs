@@ -3,9 +3,8 @@
 use super::Shared;
 use super::local::{self, Local};
 use super::timeout::Timeout;
-use crate::entry::Entry;
+use crate::entry::{Entry, Liveness};
 use crate::error::RejectReason;
-use crate::queue::Liveness;
 use crate::slots::{Kind, Slot, StoredTask};
 use crate::sync::Ordering;
 use crate::time::{FOREVER, Tick, nanos};

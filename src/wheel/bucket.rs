@@ -14,8 +14,8 @@
 //! is half of the bucket, or when the bucket expires. The wheel keeps the [`Progress`], since it sweeps one bucket at a
 //! time.
 
-use super::{LOOKAHEAD, Liveness};
-use crate::entry::Entry;
+use super::LOOKAHEAD;
+use crate::entry::{Entry, Liveness};
 use crate::time::Tick;
 use std::mem;
 
@@ -150,7 +150,7 @@ impl Bucket {
         &mut self,
         progress: &mut Progress,
         limit: usize,
-        liveness: &mut impl Liveness,
+        liveness: &impl Liveness,
     ) -> Step {
         let Progress { mut kept, seen, .. } = *progress;
         let end = self.entries.len().min(seen.saturating_add(limit));

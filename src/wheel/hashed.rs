@@ -17,11 +17,11 @@
 //! At 22 bucket 6 is reached as well, but its earliest due tick, 30, shows that nothing in it is due. And since the wheel
 //! knows the earliest tick of all ([`MinTree`]), the caller skips 22: [`Wheel::next_expiration`] after 14 is 30.
 
+use super::Wheel;
 use super::bucket::{Progress, Step};
 use super::bucket_array::BucketArray;
 use super::min_tree::MinTree;
-use super::{Liveness, Wheel};
-use crate::entry::Entry;
+use crate::entry::{Entry, Liveness};
 use crate::metrics::WheelCounters;
 use crate::time::Tick;
 
@@ -131,7 +131,7 @@ impl HashedWheel {
     }
 
     /// One step of the sweep, within one bucket.
-    fn sweep_one(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
+    fn sweep_one(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
         let from = self.sweeping.index;
         let next = self
             .buckets
@@ -198,7 +198,7 @@ impl Wheel for HashedWheel {
         self.earliest.first()
     }
 
-    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, _: &mut impl Liveness) {
+    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, _: &impl Liveness) {
         debug_assert!(self.now < to);
         debug_assert!(self.next_expiration().is_none_or(|work| to <= work));
         self.now = to;
@@ -207,7 +207,7 @@ impl Wheel for HashedWheel {
         }
     }
 
-    fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
+    fn sweep(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
         // At most one round.
         let limit = limit.clamp(1, self.len.max(1));
         let mut looked = 0;

@@ -26,8 +26,8 @@
 
 use super::bucket::{Progress, Step};
 use super::bucket_array::BucketArray;
-use super::{LOOKAHEAD, Liveness, Wheel};
-use crate::entry::Entry;
+use super::{LOOKAHEAD, Wheel};
+use crate::entry::{Entry, Liveness};
 use crate::metrics::WheelCounters;
 use crate::time::Tick;
 use std::cmp::Reverse;
@@ -204,7 +204,7 @@ impl HierarchicalWheel {
     }
 
     /// Hands out the bucket at `place`, or cascades it.
-    fn expire(&mut self, place: Place, due: &mut Vec<Entry>, liveness: &mut impl Liveness) {
+    fn expire(&mut self, place: Place, due: &mut Vec<Entry>, liveness: &impl Liveness) {
         let array = &mut self.levels[place.level].buckets;
         let Some(bucket) = array.occupied_mut(place.bucket) else {
             return;
@@ -232,7 +232,7 @@ impl HierarchicalWheel {
     }
 
     /// Inserts the entries of a bucket again, except the dead ones.
-    fn cascade(&mut self, entries: &[Entry], due: &mut Vec<Entry>, liveness: &mut impl Liveness) {
+    fn cascade(&mut self, entries: &[Entry], due: &mut Vec<Entry>, liveness: &impl Liveness) {
         for (index, &entry) in entries.iter().enumerate() {
             if let Some(&ahead) = entries.get(index + LOOKAHEAD) {
                 liveness.prefetch(ahead);
@@ -290,7 +290,7 @@ impl HierarchicalWheel {
     }
 
     /// One step of the sweep, within one bucket.
-    fn sweep_one(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
+    fn sweep_one(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
         let from = self.sweeping.place;
         let next = self
             .next_occupied(from)
@@ -348,7 +348,7 @@ impl Wheel for HierarchicalWheel {
         self.queue.peek().map(|head| head.start.0)
     }
 
-    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, liveness: &mut impl Liveness) {
+    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, liveness: &impl Liveness) {
         debug_assert!(self.now < to);
         debug_assert!(self.next_expiration().is_none_or(|work| to <= work));
         self.now = to;
@@ -359,7 +359,7 @@ impl Wheel for HierarchicalWheel {
         self.tidy_queue();
     }
 
-    fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
+    fn sweep(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
         // At most one round.
         let limit = limit.clamp(1, self.len.max(1));
         let mut looked = 0;

@@ -4,7 +4,7 @@
 //! by the boundary they are due at and hands them out when it is advanced to that boundary. It does not know which
 //! entries are dead: it asks the caller, through [`Liveness`].
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Liveness};
 use crate::metrics::WheelCounters;
 use crate::time::Tick;
 
@@ -18,25 +18,8 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-/// Tells which entries are dead.
-pub(crate) trait Liveness {
-    /// Announces that `is_dead` will soon be called for this entry.
-    fn prefetch(&self, _entry: Entry) {}
-
-    /// Returns `true` if the entry can never fire a timeout.
-    fn is_dead(&mut self, entry: Entry) -> bool;
-}
-
 /// The distance of [`Liveness::prefetch`] ahead of `is_dead`.
 const LOOKAHEAD: usize = 8;
-
-/// For tests: any condition.
-#[cfg(test)]
-impl<F: FnMut(Entry) -> bool> Liveness for F {
-    fn is_dead(&mut self, entry: Entry) -> bool {
-        self(entry)
-    }
-}
 
 /// A structure of buckets over ticks.
 ///
@@ -60,12 +43,12 @@ pub(crate) trait Wheel: Send {
     /// Processes boundary `to` and appends the due entries to `due`, in the order of insertion if the wheel keeps it. The
     /// caller guarantees `now < to ≤ next_expiration()`: boundaries in between have no work and count as processed. An
     /// empty `due` may be exchanged for another buffer, so its capacity is not kept. Dead entries are not cascaded.
-    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, liveness: &mut impl Liveness);
+    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, liveness: &impl Liveness);
 
     /// Looks at about `limit` entries, from where the last call ended and around, and removes the dead ones, keeping the
     /// order of the others. Frees memory that is left unused. Returns the number of entries looked at: 0 only if the wheel
     /// is empty.
-    fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize;
+    fn sweep(&mut self, limit: usize, liveness: &impl Liveness) -> usize;
 
     /// The counters since the wheel was made.
     fn counters(&self) -> WheelCounters;

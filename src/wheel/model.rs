@@ -6,6 +6,7 @@ use super::hashed::HashedWheel;
 use super::hierarchical::HierarchicalWheel;
 use crate::entry::Entry;
 use crate::time::Tick;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 
 /// The last tick an entry may be due at.
@@ -137,9 +138,10 @@ impl<W: Checked> Pair<W> {
     /// Processes boundary `to` on both sides and returns the slots handed out.
     pub(super) fn advance(&mut self, to: u64) -> Vec<u32> {
         let mut due = Vec::new();
-        let (dead, model) = (&self.dead, &mut self.model);
-        self.wheel
-            .advance(Tick(to), &mut due, &mut |entry| model.bury(dead, entry));
+        let (dead, model) = (&self.dead, RefCell::new(&mut self.model));
+        self.wheel.advance(Tick(to), &mut due, &|entry| {
+            model.borrow_mut().bury(dead, entry)
+        });
         let mut expected = self.model.filed.remove(&to).unwrap_or_default();
         let in_order = due.iter().map(|entry| entry.slot()).collect();
         if !W::KEEPS_ORDER {
@@ -183,10 +185,10 @@ impl<W: Checked> Pair<W> {
     /// One step of a sweep that removes what was killed.
     pub(super) fn sweep(&mut self, limit: usize) -> usize {
         let before = self.wheel.len();
-        let (dead, model) = (&self.dead, &mut self.model);
+        let (dead, model) = (&self.dead, RefCell::new(&mut self.model));
         let looked = self
             .wheel
-            .sweep(limit, &mut |entry| model.bury(dead, entry));
+            .sweep(limit, &|entry| model.borrow_mut().bury(dead, entry));
         assert_eq!(looked, limit.min(before), "of {before}");
         self.check();
         looked

@@ -1,12 +1,12 @@
 //! The contract of a wheel, once for both: everything here is held against the model.
 
+use super::LOOKAHEAD;
 use super::hashed::HashedWheel;
 use super::hierarchical::HierarchicalWheel;
 use super::model::{Checked, LAST, Pair, Rng, Seed, entry};
-use super::{LOOKAHEAD, Liveness};
-use crate::entry::Entry;
+use crate::entry::{Entry, Liveness};
 use crate::time::Tick;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 
 /// How many schedules each wheel is tried with: every size with every scale, several times.
@@ -154,16 +154,15 @@ fn a_sweep_looks_at_every_entry_once_a_round<W: Checked>() {
                     pair.kill(slot);
                 }
             }
-            let mut seen = Vec::new();
+            let seen = RefCell::new(Vec::new());
             let mut looked = 0;
             while looked < 50 {
-                looked += pair
-                    .wheel
-                    .sweep(step.min(50 - looked), &mut |entry: Entry| {
-                        seen.push(entry.slot());
-                        false
-                    });
+                looked += pair.wheel.sweep(step.min(50 - looked), &|entry: Entry| {
+                    seen.borrow_mut().push(entry.slot());
+                    false
+                });
             }
+            let mut seen = seen.into_inner();
             seen.sort_unstable();
             assert_eq!(seen, (0..50).collect::<Vec<u32>>());
             pair.sweep_round(step);
@@ -237,9 +236,7 @@ fn memory_follows_the_number_of_entries<W: Checked>() {
         (16 * ENTRIES..=32 * ENTRIES).contains(&(full as u64)),
         "{full} bytes"
     );
-    wheel.sweep(ENTRIES as usize, &mut |entry: Entry| {
-        entry.slot() % 100 != 0
-    });
+    wheel.sweep(ENTRIES as usize, &|entry: Entry| entry.slot() % 100 != 0);
     let swept = wheel.bytes() - empty;
     assert!(
         swept <= full / 10,
@@ -265,7 +262,7 @@ fn a_bucket_starts_with_room_for_as_many_as_the_last_one_handed_out<W: Checked>(
         }
         // What the buffer holds already was not handed out by this bucket.
         let mut due = vec![entry(1, 0); 30];
-        wheel.advance(Tick(now + 1), &mut due, &mut |_| false);
+        wheel.advance(Tick(now + 1), &mut due, &|_| false);
         let before = wheel.bytes();
         wheel.insert(entry(now + 2, 0));
         assert_eq!(wheel.bytes() - before, room * size_of::<Entry>());
@@ -278,7 +275,7 @@ fn a_bucket_starts_with_room_for_as_many_as_the_last_one_handed_out<W: Checked>(
 struct Listener {
     told: RefCell<HashSet<u32>>,
     /// Asked about without having been told ahead.
-    surprises: usize,
+    surprises: Cell<usize>,
 }
 
 impl Liveness for Listener {
@@ -286,9 +283,10 @@ impl Liveness for Listener {
         self.told.borrow_mut().insert(entry.slot());
     }
 
-    fn is_dead(&mut self, entry: Entry) -> bool {
+    fn is_dead(&self, entry: Entry) -> bool {
         let told = self.told.borrow().contains(&entry.slot());
-        self.surprises += usize::from(!told);
+        let surprises = self.surprises.get() + usize::from(!told);
+        self.surprises.set(surprises);
         false
     }
 }
@@ -300,19 +298,23 @@ fn a_judge_is_told_ahead_what_it_will_be_asked_about<W: Checked>() {
     for slot in 0..ENTRIES {
         wheel.insert(entry(1000, slot));
     }
-    let mut sweep = Listener::default();
-    wheel.sweep(usize::MAX, &mut sweep);
-    assert_eq!(sweep.surprises, LOOKAHEAD, "the first few of a bucket");
+    let sweep = Listener::default();
+    wheel.sweep(usize::MAX, &sweep);
+    assert_eq!(
+        sweep.surprises.get(),
+        LOOKAHEAD,
+        "the first few of a bucket"
+    );
     let told = sweep.told.into_inner();
     assert_eq!(told, (LOOKAHEAD as u32..ENTRIES).collect());
 
     // To the first cascade, if there are any.
-    let mut cascade = Listener::default();
+    let cascade = Listener::default();
     let work = wheel.next_expiration().unwrap();
     let mut due = Vec::new();
-    wheel.advance(work, &mut due, &mut cascade);
+    wheel.advance(work, &mut due, &cascade);
     if due.is_empty() {
-        assert_eq!(cascade.surprises, LOOKAHEAD);
+        assert_eq!(cascade.surprises.get(), LOOKAHEAD);
     }
 }
 
@@ -320,7 +322,7 @@ fn run_out<W: Checked>(wheel: &mut W) {
     let mut due = Vec::new();
     while let Some(work) = wheel.next_expiration() {
         due.clear();
-        wheel.advance(work, &mut due, &mut |_| false);
+        wheel.advance(work, &mut due, &|_| false);
     }
 }
 
@@ -332,7 +334,7 @@ fn nothing_is_handed_out_into_a_full_buffer_but_behind_it<W: Checked>() {
     }
     let mut due = Vec::new();
     while let Some(work) = wheel.next_expiration() {
-        wheel.advance(work, &mut due, &mut |_| false);
+        wheel.advance(work, &mut due, &|_| false);
     }
     assert_eq!(due, [first, second, third]);
 }

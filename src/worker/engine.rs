@@ -19,7 +19,7 @@ use crate::queue::{EntrySink, InsertOutcome, Reader, Take};
 use crate::shared::Shared;
 use crate::slots::{ClaimResult, Kind};
 use crate::time::Tick;
-use crate::wheel::{Liveness, Wheel};
+use crate::wheel::Wheel;
 use std::cell::Cell;
 use std::mem;
 use std::sync::Arc;
@@ -236,8 +236,7 @@ impl<W: Wheel> Engine<W> {
         let Some(boundary) = next.filter(|_| self.held.is_empty()) else {
             return false;
         };
-        self.wheel
-            .advance(boundary, &mut self.held, &mut Slots(shared));
+        self.wheel.advance(boundary, &mut self.held, shared);
         self.transfer_budget = self.max_transfers;
         self.held_at = boundary;
         self.settle_held(shared);
@@ -298,7 +297,7 @@ impl<W: Wheel> Engine<W> {
         if unseen <= FEW {
             let filed = unseen;
             while unseen > 0 {
-                let looked = self.wheel.sweep(FEW, &mut Slots(shared));
+                let looked = self.wheel.sweep(FEW, shared);
                 unseen = unseen.saturating_sub(looked.max(1));
             }
             self.swept += (filed - self.wheel.len()) as u64;
@@ -396,7 +395,7 @@ impl<W: Wheel> Engine<W> {
         let work = self.wheel.next_expiration().unwrap_or(Tick::NEVER);
         let idle = passed.min(work.min(self.reader.earliest()).previous());
         if idle > self.wheel.now() {
-            self.wheel.advance(idle, &mut self.due, &mut Slots(shared));
+            self.wheel.advance(idle, &mut self.due, shared);
             debug_assert!(
                 self.due.is_empty(),
                 "a boundary without work had something due"
@@ -414,7 +413,7 @@ impl<W: Wheel> Engine<W> {
             self.move_entries(shared);
         }
         let mut due = mem::take(&mut self.due);
-        self.wheel.advance(boundary, &mut due, &mut Slots(shared));
+        self.wheel.advance(boundary, &mut due, &**shared);
         self.transfer_budget = self.max_transfers;
         self.fire_all(shared, boundary, &mut due);
         self.due = due;
@@ -450,7 +449,7 @@ impl<W: Wheel> Engine<W> {
         let come_in = (self.transferred - self.swept_at) as usize;
         self.swept_at = self.transferred;
         let step = SWEEP_STEP.max(2 * come_in);
-        let looked = self.wheel.sweep(step, &mut Slots(shared));
+        let looked = self.wheel.sweep(step, shared);
         let removed = filed - self.wheel.len();
         self.swept += removed as u64;
         self.round.step(looked, removed, self.transferred);
@@ -527,21 +526,6 @@ fn note_lateness(shared: &Shared, entry: Entry, now: u64) {
         .metrics()
         .lateness
         .record(now.saturating_sub(deadline));
-}
-
-/// Asks the slots which entries are dead.
-struct Slots<'a>(&'a Shared);
-
-impl Liveness for Slots<'_> {
-    #[inline]
-    fn prefetch(&self, entry: Entry) {
-        self.0.slot(entry.slot()).prefetch();
-    }
-
-    #[inline]
-    fn is_dead(&mut self, entry: Entry) -> bool {
-        self.0.slot(entry.slot()).is_dead(entry)
-    }
 }
 
 /// Inserts entries in a wheel, unless they are dead.

@@ -26,10 +26,10 @@ fn a_gap_is_closed_when_it_is_more_than_half_of_the_bucket() {
     let mut bucket = bucket(20);
     let mut progress = Progress::default();
     // Two alive, then a gap that grows.
-    let mut is_dead = |entry: Entry| entry.slot() >= 2;
-    bucket.sweep(&mut progress, 12, &mut is_dead);
+    let is_dead = |entry: Entry| entry.slot() >= 2;
+    bucket.sweep(&mut progress, 12, &is_dead);
     assert_eq!((bucket.len(), progress.kept, progress.seen), (20, 2, 12));
-    bucket.sweep(&mut progress, 1, &mut is_dead);
+    bucket.sweep(&mut progress, 1, &is_dead);
     assert_eq!((bucket.len(), progress.kept, progress.seen), (9, 2, 2));
     let alive = bucket.alive(progress);
     assert!(
@@ -44,11 +44,11 @@ fn a_gap_is_closed_when_it_is_more_than_half_of_the_bucket() {
 fn a_sweep_says_whether_it_has_removed_anything() {
     let mut bucket = bucket(3);
     let mut progress = Progress::default();
-    bucket.sweep(&mut progress, 2, &mut |_| false);
-    bucket.sweep(&mut progress, 2, &mut |_| false);
+    bucket.sweep(&mut progress, 2, &|_| false);
+    bucket.sweep(&mut progress, 2, &|_| false);
     assert!(!bucket.finish_sweep(&mut progress));
-    bucket.sweep(&mut progress, 1, &mut |_| true);
-    bucket.sweep(&mut progress, 2, &mut |_| false);
+    bucket.sweep(&mut progress, 1, &|_| true);
+    bucket.sweep(&mut progress, 2, &|_| false);
     assert!(bucket.finish_sweep(&mut progress));
 }
 

@@ -161,7 +161,7 @@ fn a_million_entries_in_one_bucket_cascade() {
     let mut fired = 0;
     while let Some(work) = wheel.next_expiration() {
         due.clear();
-        wheel.advance(work, &mut due, &mut |_| false);
+        wheel.advance(work, &mut due, &|_| false);
         assert!(due.iter().all(|entry| entry.due() == work));
         fired += due.len() as u64;
     }
@@ -244,7 +244,7 @@ fn leftovers_in_the_queue_are_bounded() {
         for i in 0..50 {
             wheel.insert(entry(2 + (round * 7 + i * 13) % 900, i as u32));
         }
-        wheel.sweep(usize::MAX, &mut |entry: Entry| entry.slot() != u32::MAX);
+        wheel.sweep(usize::MAX, &|entry: Entry| entry.slot() != u32::MAX);
         assert_eq!(wheel.len(), 1);
         assert!(
             wheel.queue_len() <= 200,
@@ -266,9 +266,7 @@ fn one_entry_a_tick(buckets: u64) -> HierarchicalWheel {
 
 /// Sweeps out the entries of `slots`.
 fn sweep_out(wheel: &mut HierarchicalWheel, slots: std::ops::Range<u32>) {
-    wheel.sweep(usize::MAX, &mut |entry: Entry| {
-        slots.contains(&entry.slot())
-    });
+    wheel.sweep(usize::MAX, &|entry: Entry| slots.contains(&entry.slot()));
 }
 
 #[test]
@@ -298,7 +296,7 @@ fn the_queue_gives_memory_back_when_three_quarters_are_unused() {
         let mut due = Vec::new();
         while wheel.queue_len() > buckets {
             let work = wheel.next_expiration().unwrap();
-            wheel.advance(work, &mut due, &mut |_| false);
+            wheel.advance(work, &mut due, &|_| false);
         }
     };
     let mut wheel = one_entry_a_tick(1000);

@@ -24,7 +24,7 @@ pub(crate) struct Btree {
 }
 
 /// Removes the dead ones, keeping the order of the others.
-fn sweep_tick(entries: &mut Vec<Entry>, liveness: &mut impl Liveness) {
+fn sweep_tick(entries: &mut Vec<Entry>, liveness: &impl Liveness) {
     let mut kept = 0;
     for index in 0..entries.len() {
         if let Some(&ahead) = entries.get(index + LOOKAHEAD) {
@@ -78,7 +78,7 @@ impl Wheel for Btree {
         }
     }
 
-    fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
+    fn sweep(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
         let mut looked = 0;
         let mut emptied = Vec::new();
         let mut next = 0;

@@ -101,7 +101,7 @@ impl Classic {
         self.filed -= 1;
     }
 
-    fn sweep_bucket(&mut self, bucket: usize, liveness: &mut impl Liveness) -> usize {
+    fn sweep_bucket(&mut self, bucket: usize, liveness: &impl Liveness) -> usize {
         let mut numbers = Vec::new();
         let mut number = self.buckets[bucket].first;
         while number != NONE {
@@ -175,7 +175,7 @@ impl Wheel for Classic {
         }
     }
 
-    fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
+    fn sweep(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
         let mut looked = 0;
         while looked < limit && self.filed > 0 {
             looked += self.sweep_bucket(self.sweeping, liveness);

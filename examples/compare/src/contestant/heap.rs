@@ -87,7 +87,7 @@ impl Wheel for Heap {
     }
 
     /// All at once: what is left of a heap without some of its entries has to be built anew.
-    fn sweep(&mut self, _limit: usize, liveness: &mut impl Liveness) -> usize {
+    fn sweep(&mut self, _limit: usize, liveness: &impl Liveness) -> usize {
         let mut items = mem::take(&mut self.entries).into_vec();
         let mut kept = 0;
         for index in 0..items.len() {

@@ -107,7 +107,7 @@ impl Kernel {
         }
     }
 
-    fn sweep_bucket(&mut self, bucket: usize, liveness: &mut impl Liveness) -> usize {
+    fn sweep_bucket(&mut self, bucket: usize, liveness: &impl Liveness) -> usize {
         let entries = &mut self.buckets[bucket];
         let before = entries.len();
         let mut kept = 0;
@@ -179,7 +179,7 @@ impl Wheel for Kernel {
         }
     }
 
-    fn sweep(&mut self, limit: usize, liveness: &mut impl Liveness) -> usize {
+    fn sweep(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
         let mut looked = 0;
         while looked < limit && self.filed > 0 {
             looked += self.sweep_bucket(self.sweeping, liveness);
