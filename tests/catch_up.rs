@@ -90,6 +90,7 @@ fn lateness_and_the_longest_task_are_measured(kind: Kind) {
     timer
         .new_timeout(move |_| done.send(()).unwrap(), ms(1))
         .unwrap();
+    // The lateness to be measured.
     thread::sleep(ms(60));
     drop(release);
     recv(&signal);

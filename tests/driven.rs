@@ -77,6 +77,7 @@ fn every_boundary_that_has_passed_is_processed_in_order(kind: Kind) {
         let task = move |_: &_| record.push((delay, begin.elapsed()));
         timer.new_timeout_at(task, begin + ms(delay)).unwrap();
     }
+    // Until all are due, however slow this thread is.
     thread::sleep(ms(60));
     assert_eq!(driver.turn(), 5, "in one go");
     let ran = record.take();
@@ -395,6 +396,7 @@ fn it_costs_nothing_while_nobody_turns(kind: Kind) {
         })
         .build_driven();
     timer.new_timeout(|_| {}, ms(1)).unwrap();
+    // Time for a thread, if there were one, to do what it must not.
     thread::sleep(ms(30));
     assert_eq!(timer.stats().wakeups, 0);
     assert_eq!((timer.stats().expired, factory_calls.get()), (0, 0));

@@ -116,6 +116,7 @@ fn an_owner_dropped_while_another_thread_stops_it(kind: Kind) {
         handle.state() == TimerState::Shutdown
     });
     let dropped = in_thread(move || drop(timer));
+    // Time to return too early; a slow thread proves nothing, and breaks nothing.
     thread::sleep(ms(5));
     assert!(
         dropped.try_recv().is_err(),
@@ -281,6 +282,7 @@ fn an_executor_that_blocks_makes_tasks_late_and_loses_none(kind: Kind) {
         let task = move |_: &Timeout| done.send(n).unwrap();
         timer.new_timeout(task, ms(2 * n)).unwrap();
     }
+    // Until all are due.
     thread::sleep(ms(80));
     assert!(order.try_recv().is_err(), "the executor blocks");
     drop(go_on);

@@ -183,6 +183,7 @@ fn schedule_and_cancel(timer: &Timer) {
                 expected += 1;
             }
         }
+        // Leaves the processors to the other threads.
         thread::sleep(ms(1));
     }
     eventually("each has run", || runs.get() == expected);
@@ -224,6 +225,7 @@ fn keep_the_rate(timer: &Timer, at_work: &Barrier) {
         .unwrap();
     eventually("it runs", || runs.len() > 0);
     at_work.wait();
+    // Over the time in which the process is stopped.
     thread::sleep(STOPPED_FOR + ms(800));
     eventually("it runs again", || {
         runs.len() > 8 || start.elapsed() > STOPPED_FOR + ms(1500)
@@ -348,6 +350,7 @@ fn exit_from(place: &str, kind: Kind) {
         }
         _ => drop(timer.new_timeout(move |_| exit(), ms(3)).unwrap()),
     }
+    // Ended by the task, or failed by the parent.
     thread::sleep(WATCHDOG);
 }
 

@@ -154,6 +154,7 @@ fn a_held_up_worker_makes_no_burst(kind: Kind) {
         .new_periodic(task, PERIOD, Period::FixedRate(PERIOD))
         .unwrap();
     recv(&runs);
+    // Six runs are missed while the first goes on.
     thread::sleep(PERIOD * 6);
     let released = Instant::now();
     drop(release);

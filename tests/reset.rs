@@ -315,6 +315,7 @@ fn a_reset_that_returned_true_is_never_early(kind: Kind) {
             .new_timeout(task, Duration::from_micros(500 + 20 * round))
             .unwrap();
         for _ in 0..round % 5 {
+            // Resets before, at and after the time at which it fires.
             thread::sleep(Duration::from_micros(300));
             // The task cannot run between here and a successful reset's deadline.
             let bound = start.elapsed() + ms(2);

@@ -102,6 +102,7 @@ fn a_job_that_waits_for_a_future_of_its_timer_is_let_go_by_stop() {
 fn a_job_may_stop_its_timer_while_another_thread_does() {
     must_end(|| {
         let (timer, stopped) = with_job(|handle| {
+            // So that the other thread, as a rule, comes first. Both orders have to end the same way.
             thread::sleep(ms(5));
             handle.stop().map(|left| left.len())
         });

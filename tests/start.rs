@@ -145,6 +145,7 @@ fn a_job_that_is_dropped_unrun_is_a_spawn_error(kind: Kind) {
             thread::Builder::new().spawn(|| {})
         }
         1 => thread::Builder::new().spawn(move || {
+            // The factory returns first, as a rule; the outcome is the same if not.
             thread::sleep(ms(20));
             drop(job);
         }),
@@ -193,6 +194,7 @@ fn a_thread_that_begins_late_is_waited_for(kind: Kind) {
     let factory = move |job: Job| {
         let count = count.clone();
         thread::Builder::new().spawn(move || {
+            // `start` would have time to return without it.
             thread::sleep(ms(30));
             count.add();
             job();
@@ -274,6 +276,7 @@ fn after_a_failure_each_waiting_caller_tries_for_itself(kind: Kind) {
             })
         })
         .collect();
+    // Most of them wait by then for the first. Whoever comes later tries for itself, with the same outcome.
     thread::sleep(ms(30));
     verdict.send(false).unwrap();
     assert!(!recv(&first));

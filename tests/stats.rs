@@ -101,6 +101,7 @@ fn a_task_slower_than_a_tick_is_counted_wherever_it_runs(kind: Kind) {
         timer
             .new_timeout(
                 move |_| {
+                    // Longer than a tick; the same below.
                     thread::sleep(ms(20));
                     done.send(()).unwrap();
                 },

@@ -275,6 +275,7 @@ fn stop_waits_for_the_running_task_and_for_the_thread(kind: Kind) {
         let mark = Arc::clone(&mark);
         thread::Builder::new().spawn(move || {
             job();
+            // `stop` would have time to return without it.
             thread::sleep(ms(20));
             mark.store(true, Ordering::SeqCst);
         })
