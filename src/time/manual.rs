@@ -229,3 +229,6 @@ impl Drop for AdvanceGuard<'_> {
         self.0.advanced.notify_one();
     }
 }
+
+#[cfg(all(test, not(hashed_wheel_loom)))]
+mod tests;
