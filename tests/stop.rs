@@ -3,11 +3,12 @@
 mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 
 use common::{
-    Count, FAR, Guard, Kind, Record, assert_counts_add_up, in_thread, ms, on_both_timers, recv,
+    Count, FAR, Guard, Kind, Record, assert_counts_add_up, eventually, in_thread, ms,
+    on_both_timers, recv,
 };
 use hashed_wheel::{ManualClock, RejectReason, StartError, StopError, Timeout, TimerState};
 
@@ -24,6 +25,8 @@ on_both_timers![
     a_stopped_timer_accepts_nothing_and_leaks_no_count,
     stop_wakes_a_worker_that_sleeps_for_long,
     stop_waits_for_the_running_task_and_for_the_thread,
+    stop_waits_for_a_factory_that_has_not_returned_yet,
+    what_is_pending_is_counted_until_the_stop_is_over,
     stop_ends_a_boundary_between_two_tasks,
     entries_never_transferred_come_back_too,
     a_task_of_one_timer_stops_another,
@@ -266,6 +269,52 @@ fn stop_wakes_a_worker_that_sleeps_for_long(kind: Kind) {
         let stopped = in_thread(move || timer.stop().unwrap().len());
         assert_eq!(recv(&stopped), pending);
     }
+}
+
+fn stop_waits_for_a_factory_that_has_not_returned_yet(kind: Kind) {
+    let (release, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let factory = move |job: hashed_wheel::Job| {
+        let thread = thread::Builder::new().spawn(job);
+        let _ = gate.lock().unwrap().recv();
+        thread
+    };
+    let timer = Arc::new(kind.builder().thread_factory(factory).build());
+    let on_another = Arc::clone(&timer);
+    let started = in_thread(move || on_another.start().is_ok());
+    eventually("the thread runs", || timer.state() == TimerState::Started);
+    let on_third = Arc::clone(&timer);
+    let stopped = in_thread(move || on_third.stop().unwrap().len());
+    // It would have time to return without the thread.
+    assert!(stopped.recv_timeout(ms(50)).is_err(), "nothing to join yet");
+    drop(release);
+    assert!(recv(&started));
+    assert_eq!(recv(&stopped), 0);
+}
+
+fn what_is_pending_is_counted_until_the_stop_is_over(kind: Kind) {
+    let timer = Arc::new(kind.real(ms(1)));
+    let (release, gate) = mpsc::channel::<()>();
+    let (began, beginning) = mpsc::channel();
+    let task = move |_: &Timeout| {
+        began.send(()).unwrap();
+        let _ = gate.recv();
+    };
+    timer.new_timeout(task, ms(0)).unwrap();
+    for _ in 0..3 {
+        timer.new_timeout(|_| {}, FAR).unwrap();
+    }
+    recv(&beginning);
+    let stopping = Arc::clone(&timer);
+    let stopped = in_thread(move || stopping.stop().unwrap().len());
+    eventually("it is being stopped", || {
+        timer.state() == TimerState::Shutdown
+    });
+    assert_eq!(timer.pending_timeouts(), 3);
+    assert_counts_add_up(&timer);
+    drop(release);
+    assert_eq!(recv(&stopped), 3);
+    assert_eq!(timer.pending_timeouts(), 0);
 }
 
 fn stop_waits_for_the_running_task_and_for_the_thread(kind: Kind) {

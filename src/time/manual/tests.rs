@@ -38,3 +38,10 @@ fn clocks_are_told_apart() {
     assert_ne!(clock.identity(), other.identity());
     assert_ne!(clock.identity(), 0);
 }
+
+#[test]
+fn its_debug_text_tells_the_time() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(90));
+    assert_eq!(format!("{clock:?}"), "ManualClock { now: 90s, .. }");
+}
