@@ -8,7 +8,7 @@ use common::{
     on_both_timers, recv,
 };
 use hashed_wheel::{
-    ConfigError, HashedWheelTimer, HierarchicalWheelTimer, ManualClock, Period, StopError,
+    ConfigError, HashedWheelTimer, HierarchicalWheelTimer, ManualClock, Period, StopError, Timeout,
     TimerDriver, TimerHandle, TimerState,
 };
 use std::pin::Pin;
@@ -402,6 +402,36 @@ fn it_costs_nothing_while_nobody_turns(kind: Kind) {
     assert_eq!((timer.stats().expired, factory_calls.get()), (0, 0));
     assert_eq!(driver.turn(), 1);
     assert_eq!(timer.stats().wakeups, 1);
+}
+
+#[test]
+fn a_turn_that_is_ended_tells_how_many_have_run() {
+    let (timer, mut driver) = HashedWheelTimer::builder()
+        .tick_duration(ms(1000))
+        .build_driven()
+        .unwrap();
+    let handle = timer.handle();
+    let owner = Mutex::new(Some(timer));
+    let second = Arc::new(Mutex::new(None::<Timeout>));
+    let cancelled = Arc::clone(&second);
+    // Of one boundary, in this order.
+    let at = handle.now();
+    let cancel = move |_: &Timeout| {
+        let second = cancelled.lock().unwrap();
+        assert!(second.as_ref().unwrap().cancel());
+    };
+    handle.new_timeout_at(cancel, at).unwrap();
+    *second.lock().unwrap() = Some(handle.new_timeout_at(|_| {}, at).unwrap());
+    let end = move |_: &Timeout| {
+        let owner = owner.lock().unwrap().take();
+        owner.unwrap().shutdown_background();
+    };
+    handle.new_timeout_at(end, at).unwrap();
+    handle.new_timeout_at(|_| {}, at).unwrap();
+    let due = driver.next_due().unwrap();
+    thread::sleep(due.saturating_duration_since(Instant::now()));
+    assert_eq!(driver.turn(), 2, "the first and the third");
+    assert_eq!(handle.stats().unprocessed, 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! The timer is on a manual clock, but the test has put its own engine in its place: the clock moves time, and nothing
 //! happens unless the test does it.
 
-use super::Engine;
+use super::{Engine, MOVE_NANOS, Round};
 use crate::entry::Entry;
 use crate::shared::{Driver, Shared};
 use crate::time::Tick;
@@ -220,4 +220,35 @@ fn a_sweep_that_finds_nothing_dead_comes_to_an_end() {
     while bench.engine.sweep(&shared) {}
     let stats = bench.timer.stats();
     assert!(stats.filed <= 2 * stats.pending + 4096, "{stats:?}");
+}
+
+#[test]
+fn a_round_that_removes_less_than_an_eighth_puts_off_the_next() {
+    let after = |steps: &[(usize, usize)]| {
+        let mut round = Round {
+            left: 16,
+            ..Round::default()
+        };
+        for &(looked, removed) in steps {
+            round.step(looked, removed, 100);
+        }
+        (round.left, round.not_before)
+    };
+    assert_eq!(after(&[(8, 0)]), (8, 0), "it is not over yet");
+    assert_eq!(after(&[(8, 0), (8, 1)]), (0, 108));
+    assert_eq!(after(&[(8, 0), (8, 2)]), (0, 0), "an eighth is enough");
+}
+
+#[test]
+fn the_worker_wakes_so_early_that_all_that_waits_can_be_moved() {
+    let lead = |max_transfers: usize, waiting: usize| {
+        let mut bench = Bench::new(max_transfers);
+        bench.push(waiting, FAR);
+        bench.engine.reader.look(bench.shared.queue(), 0);
+        bench.engine.lead(&bench.shared)
+    };
+    assert_eq!(lead(10, 0), 1, "nothing waits");
+    assert_eq!(lead(10, 25), 3, "two boundaries' worth");
+    let in_a_tick = TICK.as_nanos() as usize / MOVE_NANOS as usize;
+    assert_eq!(lead(usize::MAX, 2 * in_a_tick), 3, "two ticks of work");
 }
