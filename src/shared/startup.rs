@@ -11,7 +11,7 @@ use crate::catch_panic::catch_panic;
 use crate::error::StartError;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, Ordering};
-use crate::time::{FinestSlack, ManualClock};
+use crate::time::{FinestSlack, ManualClock, ShortestSlice};
 use std::io;
 use std::sync::{Arc, Weak};
 
@@ -214,6 +214,7 @@ impl WorkerJob {
         };
         shared.queue.register_worker();
         let _slack = shared.fine_ticks.then(FinestSlack::ask);
+        let _slice = ShortestSlice::ask();
         shared.set_started();
         self.handshake.advance(Outcome::Begun, Outcome::Running);
         if catch_panic("the timer thread", || driver.run(shared)) {

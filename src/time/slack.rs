@@ -2,6 +2,9 @@
 //!
 //! Linux lets a sleeping thread oversleep by its *timer slack*, 50 µs unless told otherwise, so that wake-ups can be
 //! gathered. That is as long as the finest tick.
+//!
+//! Its scheduler gives a runnable thread its share in *slices*, about 3 ms long. Since Linux 6.12 a thread may ask for another
+//! length. Its share stays the same, but of two threads that are owed time the one with the shorter slice comes first.
 
 /// Asks for the finest timer slack of this thread, as long as it lives. Elsewhere than on Linux it does nothing.
 #[derive(Debug)]
@@ -27,8 +30,63 @@ impl Drop for FinestSlack {
     }
 }
 
+/// Asks for the shortest slice of this thread, as long as it lives. Where the system knows no such wish it does nothing.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct ShortestSlice {
+    /// The slice before, in nanoseconds, if it was changed.
+    before: Option<u64>,
+}
+
+impl ShortestSlice {
+    /// The shortest that Linux grants.
+    const NANOS: u64 = 100_000;
+
+    pub(crate) fn ask() -> ShortestSlice {
+        ShortestSlice {
+            before: system::set_slice(ShortestSlice::NANOS),
+        }
+    }
+}
+
+impl Drop for ShortestSlice {
+    fn drop(&mut self) {
+        // As above.
+        if let Some(before) = self.before {
+            system::set_slice(before);
+        }
+    }
+}
+
 #[cfg(all(target_os = "linux", not(any(miri, hashed_wheel_loom))))]
 mod system {
+    use std::mem::{size_of, zeroed};
+
+    fn scheduling() -> Option<libc::sched_attr> {
+        // SAFETY: plain numbers.
+        let mut attributes: libc::sched_attr = unsafe { zeroed() };
+        let size = size_of::<libc::sched_attr>();
+        // SAFETY: the system writes no more than `size` bytes to what it is given. 0 is the calling thread.
+        let result =
+            unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+        (result == 0).then_some(attributes)
+    }
+
+    /// Sets the slice of this thread and leaves the rest as it is. Returns the slice before, if the system has accepted it.
+    pub(super) fn set_slice(nanos: u64) -> Option<u64> {
+        let mut attributes = scheduling()?;
+        let before = attributes.sched_runtime;
+        // A system that knows slices tells the current one. A real-time thread has none.
+        if attributes.sched_policy != libc::SCHED_OTHER as u32 || before == 0 {
+            return None;
+        }
+        attributes.size = size_of::<libc::sched_attr>() as u32;
+        attributes.sched_runtime = nanos;
+        // SAFETY: the system reads `size` bytes, and changes nothing but the scheduling of this thread.
+        let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+        (result == 0).then_some(before)
+    }
+
     pub(super) fn slack() -> Option<u64> {
         // SAFETY: the call takes no pointer. It returns the slack, or a negative number.
         let slack = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) };
@@ -51,6 +109,10 @@ mod system {
     pub(super) fn set_slack(_nanos: u64) -> bool {
         false
     }
+
+    pub(super) fn set_slice(_nanos: u64) -> Option<u64> {
+        None
+    }
 }
 
 #[cfg(all(test, target_os = "linux", not(any(miri, hashed_wheel_loom))))]
@@ -64,5 +126,20 @@ mod tests {
         assert_eq!(system::slack(), Some(1));
         drop(finest);
         assert_eq!(system::slack(), Some(before));
+    }
+
+    #[test]
+    fn the_slice_is_the_shortest_until_it_is_given_back_where_the_system_knows_it() {
+        let shortest = ShortestSlice::ask();
+        let Some(before) = shortest.before else {
+            // Linux before 6.12, or a sandbox that refuses.
+            return;
+        };
+        assert_eq!(
+            system::set_slice(ShortestSlice::NANOS),
+            Some(ShortestSlice::NANOS)
+        );
+        drop(shortest);
+        assert_eq!(system::set_slice(before), Some(before));
     }
 }
