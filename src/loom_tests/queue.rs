@@ -86,8 +86,9 @@ impl Taker {
         self.take_some(usize::MAX);
         assert!(self.reader.is_drained(), "the owner is gone");
         assert_eq!(self.queue.queue.len(), 0);
-        let (shards, chunks) = self.queue.queue.holdings();
+        let (shards, chunks, segments) = self.queue.queue.holdings();
         assert_eq!(chunks, shards, "each keeps its last chunk");
+        assert!(segments <= shards, "each keeps its last segment, if any");
         self.filed.iter().map(|entry| entry.slot()).collect()
     }
 }

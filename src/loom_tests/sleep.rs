@@ -7,7 +7,7 @@ use super::queue::{Queue, Taker};
 use super::{explore, unexplored};
 use crate::queue::{Take, WakeReason};
 use crate::shared::{Lifecycle, StartDecision, StopDecision};
-use crate::sync::thread::current;
+use crate::sync::{AtomicU8, Ordering};
 use crate::time::Tick;
 use loom::thread;
 use std::sync::Arc;
@@ -182,8 +182,8 @@ fn a_push_to_a_shard_that_is_being_emptied_is_seen_or_wakes_the_worker() {
 }
 
 #[test]
-fn two_pushes_to_two_shards_wake_once_and_the_earlier_is_on_time() {
-    // How often the worker was woken; at most once for each plan.
+fn two_pushes_to_two_shards_wake_the_worker_and_the_earlier_is_on_time() {
+    // How often somebody has woken the worker; each at most once for each plan.
     explore([0, 1, 2], || {
         let queue = queue();
         let producers = [3, 5].map(|due| {
@@ -195,9 +195,70 @@ fn two_pushes_to_two_shards_wake_once_and_the_earlier_is_on_time() {
         for producer in producers {
             producer.join().unwrap();
         }
-        let woken = current().unparks();
-        assert!(woken <= worker.announced, "woken once for a plan");
+        let woken = queue.queue.wakes();
+        assert!(woken <= 2 * worker.announced, "each once for a plan");
         woken
+    });
+}
+
+/// One that has begun to wake the worker does nothing more: it is suspended. The next push wakes the worker all the same.
+#[test]
+fn a_push_wakes_the_worker_in_place_of_one_that_is_suspended() {
+    let ends = [
+        "seen, and nobody was suspended",
+        "seen",
+        "woken, and nobody was suspended",
+        "woken",
+    ];
+    explore(ends, move || {
+        let queue = queue();
+        let suspended = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.queue.begin_to_wake(Tick(7))
+        });
+        let producer = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.push_to(0, 1, 5)
+        });
+        let mut worker = Worker::new(&queue);
+        worker.work_until_it_knows(5);
+        producer.join().unwrap();
+        let suspended = suspended.join().unwrap();
+        ends[usize::from(worker.slept > 0) * 2 + usize::from(suspended)]
+    });
+}
+
+/// The same for a stop.
+#[test]
+fn stop_wakes_the_worker_in_place_of_one_that_is_suspended() {
+    explore(["suspended", "nobody was suspended"], || {
+        let queue = queue();
+        let lifecycle = Arc::new(Lifecycle::new());
+        unexplored(|| {
+            assert_eq!(lifecycle.begin_start(), StartDecision::Starting);
+            lifecycle.started(0);
+        });
+        let suspended = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.queue.begin_to_wake(Tick(7))
+        });
+        let stop = thread::spawn({
+            let (queue, lifecycle) = (Arc::clone(&queue), Arc::clone(&lifecycle));
+            move || {
+                assert_eq!(lifecycle.request_stop(false), StopDecision::Running);
+                queue.queue.wake_worker();
+            }
+        });
+        let mut worker = Worker::new(&queue);
+        while !lifecycle.is_shutdown() {
+            worker.sleep(|| lifecycle.is_shutdown());
+        }
+        stop.join().unwrap();
+        if suspended.join().unwrap() {
+            "suspended"
+        } else {
+            "nobody was suspended"
+        }
     });
 }
 
@@ -230,22 +291,24 @@ fn a_crowded_shard_wakes_the_worker_unless_it_could_do_nothing() {
     });
     explore(["before it slept", "while it slept"], || {
         let queue = queue();
+        let came = Arc::new(AtomicU8::new(0));
         let producer = thread::spawn({
-            let queue = Arc::clone(&queue);
+            let (queue, came) = (Arc::clone(&queue), Arc::clone(&came));
             move || {
                 crowd(&queue);
                 // The boundary comes.
+                came.store(1, Ordering::SeqCst);
                 queue.queue.wake_worker();
             }
         });
         let mut before = false;
         let look = || {
-            before = queue.queue.len() == 3;
-            false
+            before = came.load(Ordering::SeqCst) == 1;
+            before
         };
         queue.queue.park_worker(Tick(5), false, || None, look);
+        assert_eq!(came.load(Ordering::SeqCst), 1, "woken by the clock alone");
         producer.join().unwrap();
-        assert_eq!(current().unparks(), 1, "woken by the clock alone");
         if before {
             "before it slept"
         } else {

@@ -4,6 +4,7 @@
 //! of it, owner or timer thread, back to all shards of the timer. The memory stays mapped, so a thread that still
 //! looks at a chunk that it has lost reads old or foreign entries, never anything else, and throws them away.
 
+use super::overflow::Segments;
 use crate::entry::Entry;
 use crate::memory::{FreeSet, Table};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -83,6 +84,8 @@ pub(super) struct Chunks {
     touched_count: AtomicU32,
     /// Words of `free` below have been claimed from.
     used_words: AtomicU32,
+    /// Where batches wait: what is shared by the shards beside the chunks.
+    pub(super) segments: Segments,
 }
 
 impl Chunks {
@@ -96,6 +99,7 @@ impl Chunks {
             touched: Table::new(),
             touched_count: AtomicU32::new(0),
             used_words: AtomicU32::new(0),
+            segments: Segments::new(),
         }
     }
 
@@ -156,9 +160,10 @@ impl Chunks {
         self.free.claimed(0).count_ones() - 1
     }
 
-    /// Bytes of the chunks in use or kept for later.
+    /// Bytes of the chunks and segments in use or kept for later.
     pub(super) fn bytes(&self) -> usize {
-        self.touched_count.load(Ordering::Relaxed) as usize * 64 * size_of::<Cells>()
+        let chunks = self.touched_count.load(Ordering::Relaxed) as usize * 64;
+        chunks * size_of::<Cells>() + self.segments.bytes()
     }
 }
 

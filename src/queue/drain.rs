@@ -71,7 +71,7 @@ impl Inlet {
         // Relaxed: only the reader writes it.
         let mut popped = shard.taken().popped.load(Ordering::Relaxed);
         while popped < announced {
-            let Some(batch) = shard.overflow.pop() else {
+            let Some(batch) = shard.overflow.pop(&chunks.segments) else {
                 return false;
             };
             popped += 1;

@@ -6,8 +6,8 @@
 //!
 //! | call | bound |
 //! |---|---|
-//! | push | no lock, no wait; one locked instruction, and two or three more once in 31 calls; then it also looks at up to 64 entries and moves up to 31 of them. It allocates when the queue grows: a page-wise mapping, or a block of the overflow for 31 batches |
-//! | take | no lock, no wait; three attempts against a trimming owner, then at the next tick |
+//! | push | no lock, no wait; one locked instruction, and two or three more once in 31 calls; then it also looks at up to 64 entries and moves up to 31 of them. It allocates when the queue grows: a page-wise mapping, or a segment of the overflow for 31 batches |
+//! | take | no lock, no wait; three attempts against a trimming owner, then at the next tick. It neither allocates nor frees what owners have allocated |
 //!
 //! # How the timer thread finds what is new
 //!
@@ -30,6 +30,7 @@
 mod chunk;
 mod drain;
 mod inlet;
+mod overflow;
 pub(crate) mod parker;
 mod position;
 mod probe;
@@ -188,10 +189,23 @@ impl PendingQueue {
         self.chunks.bytes() + self.shards.used() as usize * size_of::<Shard>()
     }
 
-    /// Shards, and chunks in use.
+    /// Shards, chunks in use, and segments in use.
     #[cfg(all(test, hashed_wheel_loom))]
-    pub(crate) fn holdings(&self) -> (u32, u32) {
-        (self.shards.used(), self.chunks.in_use())
+    pub(crate) fn holdings(&self) -> (u32, u32, u32) {
+        let (chunks, segments) = (self.chunks.in_use(), self.chunks.segments.in_use());
+        (self.shards.used(), chunks, segments)
+    }
+
+    /// How often a thread was woken, or asked to wake up.
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(crate) fn wakes(&self) -> usize {
+        self.parker.wakes()
+    }
+
+    /// Does what a push that is due then begins with to wake the timer thread, and no more, as if it were suspended there.
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(crate) fn begin_to_wake(&self, due: Tick) -> bool {
+        self.parker.begin_to_wake(due)
     }
 
     /// Says who is to be woken: the calling thread.

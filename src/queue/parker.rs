@@ -9,11 +9,16 @@
 //!
 //! # The word
 //!
-//! | value | meaning | written by |
+//! `tick:45 | epoch:16 | state:3`
+//!
+//! | state | meaning | written by |
 //! |---|---|---|
-//! | 0 | awake | the worker |
-//! | `tick << 2`, `room`, 1 | a plan: the worker sleeps until `tick` ([`Tick::NEVER`]: until it is woken); `room` says that it could move entries of a crowded shard before that | the worker |
-//! | `tick << 2`, 1, 0 | being woken, by a push that came when `tick` had passed | a pusher, in exchange for a plan |
+//! | [`PLAN`], perhaps [`ROOM`] | the worker sleeps until `tick` ([`Tick::NEVER`]: until it is woken); `ROOM` says that it could move entries of a crowded shard before that | the worker |
+//! | [`WOKEN`] | somebody has begun to wake it, at a push that came when `tick` had passed | a pusher, in exchange for a plan |
+//! | 0 | it is awake, or has been woken: nothing has to be done | the worker; who has woken it, in exchange for `WOKEN` |
+//!
+//! The epoch goes up with each plan, so that an exchange that comes late does not meet a later plan's word. (It would have to
+//! be late by 65 536 plans.)
 //!
 //! # Why no wake-up is lost
 //!
@@ -21,13 +26,14 @@
 //! a pusher                                   the worker
 //! P1  push: the shard's tail moves on        W0  transfer, expire, sweep
 //! P2  s = word                               W1  word = plan
-//!     if s is a plan that is too late:       W2  look at the shards and at the timer's state;
-//!     exchange s for "woken", then unpark        the plan was too late: word = 0, back to W0
-//!                                            W3  park until the plan's tick
-//!                                            W4  word = 0, back to W0
+//!     s is a plan that is too late:          W2  look at the shards and at the timer's state;
+//! P3    exchange s for WOKEN                     the plan was too late: word = 0, back to W0
+//!     now, or if s was WOKEN:                W3  sleep while the word is the plan, until its tick
+//! P4    wake                                 W4  word = 0, back to W0
+//! P5    exchange WOKEN for 0
 //! ```
 //!
-//! P1, P2, W1, W4 and W2's look at the shards (L1 to L4 in [`super`]) are sequentially consistent, so they have one
+//! P1, P2, P3, P5, W1, W4 and W2's look at the shards (L1 to L4 in [`super`]) are sequentially consistent, so they have one
 //! order, in which P1 < P2 and W1 < W2.
 //!
 //! 1. *P1 < W2*: the worker sees the entry, or its due tick, before it sleeps, and does not sleep beyond it. The head of
@@ -35,23 +41,27 @@
 //! 2. *W2 < P1*: then W1 < P2, so P2 reads this plan or something later.
 //!    - *This plan, not later than the entry's due tick*: the worker wakes at the plan's tick by itself,
 //!      and looks at the shards before it expires anything: in time.
-//!    - *This plan, too late*: the exchange succeeds, and the unpark either ends W3 or makes the coming
-//!      one return at once (its token is kept, and no foreign code that could take it runs between
-//!      W1 and W3). Or the exchange fails because the word has changed: it reads again.
-//!    - *0 or "woken"*: the worker is awake, or another pusher unparks it. Either way it gets to its
-//!      next W2, which comes after P1: case 1.
+//!    - *This plan, too late*: P3 succeeds, and P4 follows. Or it fails because the word has changed: it reads again.
+//!    - *`WOKEN`*: P4. Whoever has written it may have been interrupted, so nobody relies on it.
+//!    - *0*: the worker is awake, or P4 has returned in another thread. Either way the worker gets to its next W2, which comes
+//!      after P1: case 1.
 //!    - *A later plan*: its W2 comes after P1 as well, or P2 is in time for it: as above.
-//! 3. *A crowded shard* is treated like a late plan while `room` is set. When the worker could not move anything
-//!    before the next boundary, `room` is off and crowds do not wake it.
-//! 4. *Stop* stores the state and then unparks unconditionally. If W2 misses the state, W2
-//!    came first, so the token arrives after W1, and W3 returns.
-//! 5. *A hook* is called where the worker would be unparked. Its caller sleeps between W2 and W4; that a hook called
-//!    before that sleep begins is not forgotten (as an unpark's token is not) is the business of what it wakes: an eventfd, a
-//!    waker of mio, a thread's token.
+//! 3. *P4 ends W3*, or makes the coming one return at once, for the word is the plan no longer: [`Sleeper`].
+//! 4. *A crowded shard* is treated like a late plan while `ROOM` is set. When the worker could not move anything
+//!    before the next boundary, `ROOM` is off and crowds do not wake it.
+//! 5. *Stop* stores the state and then does P2 to P5 for any plan. If W2 misses the state, W2 came first: case 2.
+//! 6. *A hook* is called where the worker would be woken. Its caller sleeps between W2 and W4; that a hook called
+//!    before that sleep begins is not forgotten is the business of what it wakes: an eventfd, a waker of mio, a thread's token.
+//!    It is called once for a plan, so there is no `WOKEN`: P3 writes 0, and others rely on the one that did.
+//!
+//! # Who waits for whom
+//!
+//! Nobody, on 64-bit Linux: a pusher that is suspended anywhere between P1 and P5 leaves a word that makes the next one wake the
+//! worker. Elsewhere one that is suspended *inside* P4, in the standard library's `unpark`, may have taken the wake-up with it:
+//! what others push is late then until it goes on, or until the plan's tick. So it is with a hook, from P3 on.
 
 use crate::catch_panic::catch_panic;
-use crate::sync::thread::{self, Thread};
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering, Sleeper};
 use crate::time::Tick;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -61,17 +71,13 @@ use std::time::Duration;
 pub(crate) struct Parker {
     /// See the module's head.
     word: AtomicU64,
-    sleeper: OnceLock<Sleeper>,
+    sleeper: Sleeper,
+    /// Set if a loop of the caller's sleeps, and no thread of the timer's.
+    hook: OnceLock<Mutex<HookState>>,
 }
 
-/// Called instead of unparking a thread.
+/// Called instead of waking a thread.
 pub(crate) type Hook = Arc<dyn Fn() + Send + Sync>;
-
-/// What is woken.
-enum Sleeper {
-    Thread(Thread),
-    Loop(Mutex<HookState>),
-}
 
 #[derive(Default)]
 struct HookState {
@@ -80,46 +86,49 @@ struct HookState {
     missed: bool,
 }
 
-const AWAKE: u64 = 0;
+/// The worker sleeps until the tick.
 const PLAN: u64 = 1;
-/// In a plan: crowds may wake the worker. Without [`PLAN`]: it has been woken.
+/// With [`PLAN`]: crowds may wake the worker.
 const ROOM: u64 = 2;
-const WOKEN: u64 = 2;
-const TICK_SHIFT: u32 = 2;
+/// Somebody has begun to wake the worker.
+const WOKEN: u64 = 4;
+const TICK_SHIFT: u32 = 64 - Tick::BITS;
+const EPOCH: u64 = (1 << TICK_SHIFT) - (1 << EPOCH_SHIFT);
+const EPOCH_SHIFT: u32 = 3;
 
 /// How a sleep ended.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub(crate) enum WakeReason {
     /// There was news, or no time: it did not sleep.
     Awake,
-    /// No push ended it: its time had come, or it was stopped, or it woke up for no reason.
+    /// No push ended it: its time had come, or it woke up for no reason.
     Planned,
-    /// A push ended it, which came when this boundary had passed.
+    /// A push ended it, which came when this boundary had passed; or a stop, and the boundary is zero.
     Push(Tick),
 }
 
 impl Parker {
     pub(crate) fn new() -> Parker {
         Parker {
-            word: AtomicU64::new(AWAKE),
-            sleeper: OnceLock::new(),
+            word: AtomicU64::new(0),
+            sleeper: Sleeper::new(),
+            hook: OnceLock::new(),
         }
     }
 
     /// Says who is to be woken: the calling thread.
     pub(crate) fn register_worker(&self) {
-        self.sleeper
-            .get_or_init(|| Sleeper::Thread(thread::current()));
+        self.sleeper.register();
     }
 
     /// Says that a loop of the caller's is to be woken: by a hook.
     pub(crate) fn register_loop(&self) {
-        self.sleeper.get_or_init(|| Sleeper::Loop(Mutex::default()));
+        self.hook.get_or_init(Mutex::default);
     }
 
     /// Sets the hook, or removes it. Calls a new one at once if it has been missed since the plan was announced.
     pub(crate) fn set_hook(&self, hook: Option<Hook>) {
-        let Some(Sleeper::Loop(state)) = self.sleeper.get() else {
+        let Some(state) = self.hook.get() else {
             return;
         };
         let (old, missed) = {
@@ -144,55 +153,87 @@ impl Parker {
     /// has passed.
     #[inline]
     pub(crate) fn wake_if_late(&self, due: Tick, crowded: bool, passed: impl FnOnce() -> Tick) {
-        let plan = self.word.load(Ordering::SeqCst);
-        if is_too_late(plan, due, crowded) {
-            self.wake_slow(plan, due, crowded, passed());
+        let word = self.word.load(Ordering::SeqCst);
+        // A word without a plan has a tick that has passed, and no entry is due then, or nearly none.
+        let late = due.0 < word >> TICK_SHIFT || crowded && word & ROOM != 0;
+        if late || word & WOKEN != 0 {
+            self.wake_slow(word, passed(), |word| is_too_late(word, due, crowded));
         }
     }
 
+    /// P3 to P5. `ends` tells whether this plan is to be ended.
     #[cold]
-    fn wake_slow(&self, mut plan: u64, due: Tick, crowded: bool, passed: Tick) {
-        let woken = passed.0 << TICK_SHIFT | WOKEN;
-        while is_too_late(plan, due, crowded) {
-            match self
-                .word
-                .compare_exchange(plan, woken, Ordering::SeqCst, Ordering::SeqCst)
-            {
-                Ok(_) => return self.unpark(),
-                Err(now) => plan = now,
+    fn wake_slow(&self, word: u64, passed: Tick, ends: impl Fn(u64) -> bool) {
+        let Some(woken) = self.claim(word, passed, ends) else {
+            return;
+        };
+        if let Some(state) = self.hook.get() {
+            return call_or_miss(state);
+        }
+        self.sleeper.wake(&self.word);
+        let order = Ordering::SeqCst;
+        // If the word has changed, the worker is awake, or another one has woken it.
+        let _ = self
+            .word
+            .compare_exchange(woken, woken & !WOKEN, order, order);
+    }
+
+    /// P3. Returns the word if the caller is to wake the worker.
+    fn claim(&self, mut word: u64, passed: Tick, ends: impl Fn(u64) -> bool) -> Option<u64> {
+        let state = if self.hook.get().is_some() { 0 } else { WOKEN };
+        while word & WOKEN == 0 {
+            if !ends(word) {
+                return None;
+            }
+            let woken = passed.0 << TICK_SHIFT | word & EPOCH | state;
+            let order = Ordering::SeqCst;
+            match self.word.compare_exchange(word, woken, order, order) {
+                Ok(_) => return Some(woken),
+                Err(now) => word = now,
             }
         }
+        Some(word)
+    }
+
+    /// P2 and P3 of a push that is suspended then. Returns `true` if there was a plan for it to end.
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(super) fn begin_to_wake(&self, due: Tick) -> bool {
+        let word = self.word.load(Ordering::SeqCst);
+        self.claim(word, Tick::ZERO, |word| is_too_late(word, due, false))
+            .is_some()
+    }
+
+    /// How often P4 was done.
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(super) fn wakes(&self) -> usize {
+        self.sleeper.wakes()
     }
 
     /// Wakes the worker whatever its plan.
     pub(crate) fn unpark(&self) {
-        match self.sleeper.get() {
-            None => {}
-            Some(Sleeper::Thread(worker)) => worker.unpark(),
-            Some(Sleeper::Loop(state)) => {
-                let hook = {
-                    let mut state = state.lock();
-                    state.missed = state.hook.is_none();
-                    state.hook.clone()
-                };
-                if let Some(hook) = hook {
-                    call(hook);
-                }
-            }
+        if let Some(state) = self.hook.get() {
+            return call_or_miss(state);
         }
+        let word = self.word.load(Ordering::SeqCst);
+        self.wake_slow(word, Tick::ZERO, |word| word & PLAN != 0);
     }
 
-    /// W1.
-    pub(crate) fn announce(&self, plan: Tick, room: bool) {
+    /// W1. Returns the word.
+    pub(crate) fn announce(&self, plan: Tick, room: bool) -> u64 {
+        // Relaxed: others leave the epoch alone.
+        let last = self.word.load(Ordering::Relaxed);
+        let epoch = last.wrapping_add(1 << EPOCH_SHIFT) & EPOCH;
         let room = if room { ROOM } else { 0 };
-        self.word
-            .store(plan.0 << TICK_SHIFT | room | PLAN, Ordering::SeqCst);
+        let word = plan.0 << TICK_SHIFT | epoch | room | PLAN;
+        self.word.store(word, Ordering::SeqCst);
+        word
     }
 
     /// W4. Returns the boundary that had passed at the push that came too early for the plan, if one did.
     pub(crate) fn withdraw(&self) -> Option<Tick> {
-        let word = self.word.swap(AWAKE, Ordering::SeqCst);
-        if let Some(Sleeper::Loop(state)) = self.sleeper.get() {
+        let epoch = self.word.load(Ordering::Relaxed) & EPOCH;
+        let word = self.word.swap(epoch, Ordering::SeqCst);
+        if let Some(state) = self.hook.get() {
             state.lock().missed = false;
         }
         (word & PLAN == 0).then_some(Tick(word >> TICK_SHIFT))
@@ -206,13 +247,34 @@ impl Parker {
         until: impl FnOnce() -> Option<Duration>,
         news: impl FnOnce() -> bool,
     ) -> WakeReason {
-        self.announce(plan, room);
-        let sleeps = !news() && park(until());
+        let plan = self.announce(plan, room);
+        let sleeps = !news() && self.wait(plan, until());
         match self.withdraw() {
             _ if !sleeps => WakeReason::Awake,
             None => WakeReason::Planned,
             Some(passed) => WakeReason::Push(passed),
         }
+    }
+
+    /// W3, unless there is no time for it.
+    fn wait(&self, plan: u64, limit: Option<Duration>) -> bool {
+        let sleeps = limit != Some(Duration::ZERO);
+        if sleeps {
+            self.sleeper.wait(&self.word, plan, limit);
+        }
+        sleeps
+    }
+}
+
+/// Calls the hook, or notes that there was none.
+fn call_or_miss(state: &Mutex<HookState>) {
+    let hook = {
+        let mut state = state.lock();
+        state.missed = state.hook.is_none();
+        state.hook.clone()
+    };
+    if let Some(hook) = hook {
+        call(hook);
     }
 }
 
@@ -221,19 +283,9 @@ fn call(hook: Hook) {
     catch_panic("the wake hook", move || hook());
 }
 
-/// Parks, unless there is no time for it.
-fn park(duration: Option<Duration>) -> bool {
-    match duration {
-        None => thread::park(),
-        Some(Duration::ZERO) => return false,
-        Some(duration) => thread::park_timeout(duration),
-    }
-    true
-}
-
 #[inline]
-fn is_too_late(plan: u64, due: Tick, crowded: bool) -> bool {
-    plan & PLAN != 0 && (due.0 < plan >> TICK_SHIFT || crowded && plan & ROOM != 0)
+fn is_too_late(word: u64, due: Tick, crowded: bool) -> bool {
+    word & PLAN != 0 && (due.0 < word >> TICK_SHIFT || crowded && word & ROOM != 0)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! whatever state it was interrupted.
 //!
 //! ```text
-//!          overflow (SegQueue)                 chunks
+//!          overflow (ArrayQueue)               chunks
 //!   ┌────────┬────────┬────────┐   ┌────────┬────────┬────────┐
 //!   │ batch  │ batch  │ batch  │   │ ▒▒▒███ │ ██████ │ ███    │
 //!   └────────┴────────┴────────┘   └────┬───┴────────┴───┬────┘
@@ -47,18 +47,15 @@
 //! - *the owner moves the head after the timer thread has read it and found the overflow empty*: the timer thread's
 //!   compare-and-swap fails, and it starts again with the overflow. So older entries are always filed first.
 //!
-//! # The overflow never makes anybody wait
-//!
-//! A pop of `SegQueue` waits for a push that has claimed its place and not written it yet. So there is one pusher, the
-//! owner, and one popper, the timer thread, which pops only while `popped < announced`, a count that is stored after
-//! the push has returned. A push waits for another pusher that links a block: there is none.
+//! The overflow makes nobody wait either: [`super::overflow`].
 
 use super::chunk::{CELLS, Chunk, ChunkId, Chunks};
+use super::overflow::Overflow;
 use super::position::Position;
 use super::probe::{Step, looked};
 use super::trim::{FEW, NOT_SAMPLING};
 use crate::entry::{Entry, Liveness};
-use crate::sync::{AtomicU8, AtomicU32, AtomicU64, CachePadded, Ordering, SegQueue};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, CachePadded, Ordering};
 use crate::time::Tick;
 
 /// The live entries of a stretch of the shard, on their way through the overflow.
@@ -76,7 +73,7 @@ pub(super) struct Batch {
 pub(crate) struct Shard {
     owner: CachePadded<Owner>,
     taken: CachePadded<Taken>,
-    pub(super) overflow: SegQueue<Batch>,
+    pub(super) overflow: Overflow,
 }
 
 /// What the timer thread writes.
@@ -168,7 +165,7 @@ impl Shard {
                 copied_to: AtomicU64::new(Position::START.0),
                 copied_due: AtomicU64::new(0),
             }),
-            overflow: SegQueue::new(),
+            overflow: Overflow::default(),
         }
     }
 

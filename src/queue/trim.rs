@@ -214,7 +214,7 @@ impl Shard {
         let moved_on = (from.serial() != head.serial()).then_some(head.chunk());
         if batch.len > 0 {
             looked::reach(Step::Copied);
-            self.overflow.push(batch);
+            self.overflow.push(batch, &chunks.segments);
             looked::reach(Step::Pushed);
             let announced = self.owner().announced.load(Ordering::Relaxed);
             // Release: the batch and its cells. After the push has returned: see the module's head.

@@ -19,10 +19,16 @@
     reason = "every atomic has all operations, whichever are in use"
 )]
 
+#[cfg(not(hashed_wheel_park))]
+mod sleeper;
 pub(crate) mod thread;
 
+#[cfg(hashed_wheel_park)]
+pub(crate) use super::sleeper::Sleeper;
 pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::sync::atomic::{Ordering, fence};
+#[cfg(not(hashed_wheel_park))]
+pub(crate) use sleeper::Sleeper;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -246,53 +252,51 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// In place of crossbeam's queue, which loom cannot look into. It makes nothing known to anybody, and whoever pops
-/// something must know by other means that its push has returned, and whoever pushes that the last push has:
-/// loom finds the race otherwise. In crossbeam's queue one would wait for the other there.
-pub(crate) struct SegQueue<T> {
-    /// One for each value that is ever pushed.
-    marks: [UnsafeCell<()>; 8],
+/// In place of crossbeam's queue, which loom cannot look into. It makes nothing known to anybody: whoever pops must know by
+/// other means that the push has returned, and whoever pushes that the last push and the last pop of that place
+/// have. Loom finds the race otherwise. In crossbeam's queue one would wait for the other there.
+pub(crate) struct ArrayQueue<T> {
+    places: Box<[UnsafeCell<Option<T>>]>,
     last_push: UnsafeCell<()>,
-    values: std::sync::Mutex<Values<T>>,
+    pushed: std::sync::atomic::AtomicUsize,
+    popped: std::sync::atomic::AtomicUsize,
 }
 
-struct Values<T> {
-    values: std::collections::VecDeque<T>,
-    pushed: usize,
-    popped: usize,
-}
+// SAFETY: loom watches the cells.
+unsafe impl<T: Send> Sync for ArrayQueue<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for ArrayQueue<T> {}
 
-// SAFETY: the cells hold nothing, and the rest is in a lock.
-unsafe impl<T: Send> Sync for SegQueue<T> {}
-
-impl<T> SegQueue<T> {
-    pub(crate) fn new() -> Self {
-        SegQueue {
-            marks: std::array::from_fn(|_| UnsafeCell::new(())),
+impl<T> ArrayQueue<T> {
+    pub(crate) fn new(capacity: usize) -> Self {
+        ArrayQueue {
+            places: (0..capacity).map(|_| UnsafeCell::new(None)).collect(),
             last_push: UnsafeCell::new(()),
-            values: std::sync::Mutex::new(Values {
-                values: std::collections::VecDeque::new(),
-                pushed: 0,
-                popped: 0,
-            }),
+            pushed: std::sync::atomic::AtomicUsize::new(0),
+            popped: std::sync::atomic::AtomicUsize::new(0),
         }
     }
 
     #[track_caller]
-    pub(crate) fn push(&self, value: T) {
-        let mut values = self.values.lock().expect("no poison");
+    pub(crate) fn push(&self, value: T) -> Result<(), T> {
         self.last_push.with_mut(|_| ());
-        self.marks[values.pushed].with_mut(|_| ());
-        values.pushed += 1;
-        values.values.push_back(value);
+        let place = self.pushed.fetch_add(1, Ordering::Relaxed) % self.places.len();
+        self.places[place].with_mut(|place| {
+            // SAFETY: loom checks that nobody else reads or writes.
+            let place = unsafe { &mut *place };
+            assert!(place.is_none(), "full");
+            *place = Some(value);
+        });
+        Ok(())
     }
 
     #[track_caller]
     pub(crate) fn pop(&self) -> Option<T> {
-        let mut values = self.values.lock().expect("no poison");
-        self.marks[values.popped].with_mut(|_| ());
-        values.popped += 1;
-        values.values.pop_front()
+        let place = self.popped.fetch_add(1, Ordering::Relaxed) % self.places.len();
+        // SAFETY: loom checks that nobody else reads or writes.
+        let value = self.places[place].with_mut(|place| unsafe { (*place).take() });
+        assert!(value.is_some(), "empty");
+        value
     }
 }
 

@@ -6,6 +6,8 @@ pub(crate) use crossbeam_utils::CachePadded;
 #[cfg(not(hashed_wheel_loom))]
 pub(crate) use plain::*;
 
+#[cfg(any(not(hashed_wheel_loom), hashed_wheel_park))]
+mod sleeper;
 #[cfg(all(miri, not(hashed_wheel_loom)))]
 mod standard;
 
@@ -17,9 +19,10 @@ pub(crate) use loom::*;
 
 #[cfg(not(hashed_wheel_loom))]
 mod plain {
+    pub(crate) use super::sleeper::Sleeper;
     #[cfg(miri)]
     pub(crate) use super::standard::{Condvar, Mutex};
-    pub(crate) use crossbeam_queue::SegQueue;
+    pub(crate) use crossbeam_queue::ArrayQueue;
     #[cfg(not(miri))]
     pub(crate) use parking_lot::{Condvar, Mutex};
     pub(crate) use std::sync::atomic::{

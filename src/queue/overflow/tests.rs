@@ -1,0 +1,53 @@
+use super::super::chunk::ChunkId;
+use super::super::position::Position;
+use super::*;
+
+fn batch(len: u32) -> Batch {
+    Batch {
+        chunk: ChunkId::NONE,
+        len,
+        from: Position::START,
+        to: Position::START,
+    }
+}
+
+#[test]
+fn batches_come_out_in_order_and_segments_are_used_again() {
+    let segments = Segments::new();
+    let overflows = [Overflow::default(), Overflow::default()];
+    let mut used = 0;
+    for round in 0..10 {
+        for number in 0..1000 {
+            for (overflow, own) in overflows.iter().zip([0, 5000]) {
+                overflow.push(batch(own + number), &segments);
+            }
+        }
+        assert_eq!(segments.in_use(), 63, "all that are counted");
+        for (overflow, own) in overflows.iter().zip([0, 5000]) {
+            let popped = |number| overflow.pop(&segments).map(|batch| (batch.len, number));
+            for number in own..own + 1000 {
+                assert_eq!(popped(number), Some((number, number)));
+            }
+        }
+        assert!(segments.in_use() <= 2, "each keeps the last: round {round}");
+        if round == 0 {
+            used = segments.table.used();
+        }
+        // Each may begin and end in the middle of one.
+        assert!(segments.table.used() <= used + 2, "they are used again");
+    }
+}
+
+#[test]
+fn a_shard_that_promotes_now_and_then_needs_one_or_two_segments() {
+    let (segments, overflow) = (Segments::new(), Overflow::default());
+    for number in 0..10_000 {
+        overflow.push(batch(number), &segments);
+        overflow.push(batch(number), &segments);
+        for _ in 0..2 {
+            assert_eq!(overflow.pop(&segments).map(|batch| batch.len), Some(number));
+        }
+    }
+    assert!(segments.in_use() <= 2);
+    assert!(segments.table.used() <= 4);
+}
