@@ -23,7 +23,8 @@
 //! cargo run --release --example suspend -- --quick            # three seconds
 //! ```
 //!
-//! It prints a line a second and a verdict. The exit code is 1 if something did not hold.
+//! It prints a line a second and a verdict. The exit code is 1 if something did not hold. Of a timer thread that stood still it
+//! prints where it was, and where the suspended producer was: `addr2line -Cfie FILE OFFSET` names the lines.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -99,7 +100,11 @@ fn refuse(problem: &str) -> ! {
 }
 
 #[cfg(target_os = "linux")]
+mod evidence;
+
+#[cfg(target_os = "linux")]
 mod linux {
+    use crate::evidence::{self, Snapshot};
     use hashed_wheel::{HashedWheelTimer, Period, Timeout, TimerHandle};
     use std::array::from_fn;
     use std::fmt;
@@ -140,9 +145,12 @@ mod linux {
     const RETURNED: u8 = 2;
     /// Where the handler of the only signal under way is.
     static HANDLER: AtomicU8 = AtomicU8::new(NOT_SENT);
+    static SUSPENDED_AT: Snapshot = Snapshot::new();
+    static TIMER_AT: Snapshot = Snapshot::new();
 
     /// Suspends the thread that it interrupts. All that it calls is async-signal-safe.
-    extern "C" fn suspend(_signal: libc::c_int) {
+    extern "C" fn suspend(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        SUSPENDED_AT.take(context);
         // SAFETY: the pointer is that of this thread's `errno`, which `poll` may change under the interrupted code.
         let errno = unsafe { *libc::__errno_location() };
         HANDLER.store(SUSPENDED, SeqCst);
@@ -153,16 +161,42 @@ mod linux {
         unsafe { *libc::__errno_location() = errno };
     }
 
-    fn install_handler() -> bool {
+    /// Notes where the timer thread is.
+    extern "C" fn observe(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        TIMER_AT.take(context);
+    }
+
+    fn install_handlers() -> bool {
+        install(libc::SIGUSR1, suspend) && install(libc::SIGUSR2, observe)
+    }
+
+    type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+    fn install(signal: libc::c_int, handler: Handler) -> bool {
         // SAFETY: all zero is a valid `sigaction`; its handler and mask are set before it is used, and the handler has
-        // the signature that goes without SA_SIGINFO.
+        // the signature that goes with SA_SIGINFO.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = suspend as extern "C" fn(libc::c_int) as *const () as usize;
-            action.sa_flags = libc::SA_RESTART;
+            action.sa_sigaction = handler as *const () as usize;
+            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
             libc::sigfillset(&raw mut action.sa_mask);
-            libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) == 0
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut()) == 0
         }
+    }
+
+    /// Where the suspended producer and the timer thread are.
+    fn evidence(world: &World) -> String {
+        let timer = world.pulse.thread.load(SeqCst);
+        let kernel = evidence::kernel(timer);
+        TIMER_AT.forget();
+        // SAFETY: only identifiers are passed.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), timer, libc::SIGUSR2) };
+        eventually(|| TIMER_AT.is_taken());
+        format!(
+            "  the timer thread: {kernel}\n  {}\n  {}",
+            TIMER_AT.describe("the timer thread is at"),
+            SUSPENDED_AT.describe("the suspended one is at"),
+        )
     }
 
     // ── producers ────────────────────────────────────────────────────────────────────────────────
@@ -631,6 +665,9 @@ mod linux {
         world.pulse.begin_window(world.now());
         thread::sleep(ms(SUSPENSION as u64 * 19 / 20));
         let gap = world.pulse.end_window(world.now());
+        if gap >= LONGEST_GAP {
+            println!("{}", evidence(world));
+        }
         // On a busy machine this thread may be late: then it is not known what happened when.
         if HANDLER.load(SeqCst) == SUSPENDED {
             seen.judge(world, Some(victim), &begin, gap);
@@ -690,7 +727,7 @@ mod linux {
             producers: from_fn(Producer::new),
             pulse: Pulse::default(),
         }));
-        if !install_handler() {
+        if !install_handlers() {
             world.fail("the signal's handler cannot be installed".to_owned());
             return false;
         }
