@@ -224,3 +224,60 @@ fn two_that_claim_a_word_and_one_that_releases_leave_nothing_hidden() {
         }
     });
 }
+
+/// As `Chunks::discard_free` against `Chunks::claim` and `release`: what is discarded is in nobody else's hands.
+#[test]
+fn a_word_of_chunks_is_discarded_only_while_nobody_has_one_of_them() {
+    struct Chunks {
+        free: FreeSet,
+        cells: [UnsafeCell<u64>; 2],
+    }
+    // SAFETY: loom checks the cells.
+    unsafe impl Sync for Chunks {}
+    // SAFETY: as above.
+    unsafe impl Send for Chunks {}
+
+    impl Chunks {
+        fn set(&self, index: u32, value: u64) -> u64 {
+            // SAFETY: loom checks that nobody else reads or writes.
+            self.cells[index as usize].with_mut(|cell| unsafe { cell.replace(value) })
+        }
+    }
+
+    let ends = ["discarded", "one was in use"];
+    explore(ends, move || {
+        let chunks = unexplored(|| {
+            Arc::new(Chunks {
+                free: FreeSet::new(),
+                cells: [0, 0].map(UnsafeCell::new),
+            })
+        });
+        let owner = thread::spawn({
+            let chunks = Arc::clone(&chunks);
+            // One at a time, the second when the first is free again.
+            move || {
+                for value in [7, 8] {
+                    let index = chunks.free.claim_one(0);
+                    if index >= 64 {
+                        // Of the next word: all of this one are being discarded.
+                        chunks.free.release_one(index);
+                        continue;
+                    }
+                    chunks.set(index, value);
+                    assert_eq!(chunks.set(index, 0), value, "discarded while in use");
+                    chunks.free.release_one(index);
+                }
+            }
+        });
+        let all = chunks.free.claim_all(0, u64::MAX);
+        if all {
+            for index in [0, 1] {
+                chunks.set(index, 0);
+            }
+            chunks.free.release(0, u64::MAX);
+        }
+        owner.join().unwrap();
+        assert_eq!(chunks.free.claim_word(), (0, u64::MAX), "hidden");
+        ends[usize::from(!all)]
+    });
+}

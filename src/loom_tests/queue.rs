@@ -6,6 +6,7 @@ use crate::entry::{Entry, Liveness};
 use crate::queue::{EntrySink, InsertOutcome, PendingQueue, Reader, Take, way};
 use crate::shared::{Lifecycle, StartDecision, StopDecision};
 use crate::slots::StopOutcome;
+use crate::sync::{AtomicU8, Ordering};
 use crate::time::Tick;
 use loom::thread;
 use std::collections::HashSet;
@@ -352,4 +353,173 @@ fn a_push_that_promotes_is_before_the_scan_of_stop_or_sees_the_stop() {
 #[test]
 fn the_first_push_to_a_shard_is_before_the_scan_of_stop_or_sees_the_stop() {
     explore(["returned", "taken back"], || schedule_and_stop(|_| ()));
+}
+
+/// The contract of `order_after_pushes` by itself: nothing else in here is sequentially consistent for whoever stops, as
+/// `Lifecycle::request_stop` is in the models above.
+#[test]
+fn what_follows_the_order_after_pushes_sees_every_push_that_has_not_seen_the_stop() {
+    explore(
+        ["seen by both", "seen by the push", "seen by the stop"],
+        || {
+            struct Timer {
+                queue: Arc<Queue>,
+                stopped: AtomicU8,
+                armed: AtomicU8,
+            }
+            let timer = Arc::new(Timer {
+                queue: Queue::new(),
+                stopped: AtomicU8::new(0),
+                armed: AtomicU8::new(0),
+            });
+            // So that nothing but P1 is sequentially consistent in the push.
+            unexplored(|| timer.queue.push([1]));
+            let producer = thread::spawn({
+                let timer = Arc::clone(&timer);
+                move || {
+                    timer.armed.store(1, Ordering::Relaxed);
+                    timer.queue.push([2]);
+                    timer.stopped.load(Ordering::Relaxed) == 1
+                }
+            });
+            timer.stopped.store(1, Ordering::Relaxed);
+            timer.queue.queue.order_after_pushes();
+            let seen = timer.armed.load(Ordering::Relaxed) == 1;
+            match (producer.join().unwrap(), seen) {
+                (true, true) => "seen by both",
+                (true, false) => "seen by the push",
+                (false, true) => "seen by the stop",
+                (false, false) => panic!("lost between the two"),
+            }
+        },
+    );
+}
+
+/// Copies what is due by tick 1 to the wheel, where it was not taken out.
+fn scan(taker: &mut Taker) -> bool {
+    let due = Tick(1);
+    taker.take(Take::Soon { due, now: 0 }, usize::MAX);
+    !taker.reader.is_cut()
+}
+
+/// Checks that each of these that lives was filed, once or twice, what is due at the same tick in order at first, and
+/// nothing else. Returns whether one was filed twice.
+fn check_copies(queue: &Queue, filed: &[Entry], pushed: impl IntoIterator<Item = u32>) -> bool {
+    let dead = queue.dead.lock().unwrap();
+    let pushed: Vec<u32> = pushed.into_iter().collect();
+    let numbers: Vec<u32> = filed.iter().map(|entry| entry.slot()).collect();
+    let mut twice = false;
+    for number in &pushed {
+        let times = numbers.iter().filter(|filed| *filed == number).count();
+        assert!(times <= 2, "{number} comes {times} times in {numbers:?}");
+        assert!(
+            times > 0 || dead.contains(number),
+            "{number} is not in {numbers:?}"
+        );
+        twice |= times == 2;
+    }
+    assert!(
+        numbers.iter().all(|number| pushed.contains(number)),
+        "{numbers:?}"
+    );
+    for due in [1, 9] {
+        let mut seen = Vec::new();
+        for entry in filed.iter().filter(|entry| entry.due() == Tick(due)) {
+            if !seen.contains(&entry.slot()) {
+                seen.push(entry.slot());
+            }
+        }
+        assert!(seen.is_sorted(), "due at {due}: {seen:?}");
+    }
+    twice
+}
+
+/// The owner passes over what was copied, and over nothing else that lives, whatever it sees of the scan.
+fn scan_against(push: impl Fn(&Queue) + Send + Sync + Copy + 'static, last: u32) -> &'static str {
+    let queue = Queue::new();
+    // The first of each chunk is due soon.
+    unexplored(|| {
+        for number in 1..5 {
+            queue.push_to(0, number, if number % 2 == 1 { 1 } else { 9 });
+        }
+        queue.kill([2]);
+    });
+    let owner = thread::spawn({
+        let queue = Arc::clone(&queue);
+        move || push(&queue)
+    });
+    let mut taker = Taker::new(&queue);
+    let complete = scan(&mut taker);
+    owner.join().unwrap();
+    if complete {
+        let first = taker.filed.iter().find(|entry| entry.slot() == 1);
+        assert!(first.is_some(), "what is due soon was copied");
+    }
+    let before = taker.filed.len();
+    taker.take_some(usize::MAX);
+    assert!(taker.reader.is_drained(), "the owner is gone");
+    let drained: Vec<u32> = taker.filed[before..]
+        .iter()
+        .map(|entry| entry.slot())
+        .collect();
+    let twice = check_copies(&queue, &taker.filed, 1..=last);
+    match (complete, twice) {
+        (false, _) => "the owner was faster",
+        (true, true) => "copied, and taken out later",
+        (true, false) => {
+            assert!(!drained.contains(&1));
+            "copied, and passed over"
+        }
+    }
+}
+
+#[test]
+fn a_scan_and_an_owner_that_trims_lose_nothing() {
+    let ends = ["copied, and taken out later", "copied, and passed over"];
+    explore(ends, || {
+        // Opens a chunk, and trims.
+        scan_against(|queue| queue.push_to(0, 5, 1), 5)
+    });
+}
+
+#[test]
+fn a_scan_and_an_owner_that_trims_twice_lose_nothing() {
+    let ends = ["copied, and taken out later", "copied, and passed over"];
+    explore(ends, || {
+        // Opens two chunks. The second may be the first one again, with other entries.
+        scan_against(
+            |queue| (5..8).for_each(|number| queue.push_to(0, number, 1)),
+            7,
+        )
+    });
+}
+
+#[test]
+fn a_scan_and_an_owner_that_promotes_lose_nothing() {
+    let ends = ["copied, and taken out later", "copied, and passed over"];
+    explore(ends, || {
+        let queue = Queue::new();
+        // As `about_to_promote`, with one that is due soon among them.
+        unexplored(|| {
+            queue.push_to(0, 1, 1);
+            queue.push_to(0, 2, 9);
+            queue.kill([2]);
+            queue.push_to(0, 3, 9);
+            queue.push_to(0, 4, 1);
+        });
+        let owner = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.push_to(0, 5, 1)
+        });
+        let mut taker = Taker::new(&queue);
+        let complete = scan(&mut taker);
+        owner.join().unwrap();
+        taker.take_some(usize::MAX);
+        assert!(taker.reader.is_drained(), "the owner is gone");
+        match (complete, check_copies(&queue, &taker.filed, 1..6)) {
+            (false, _) => "left for the next transfer",
+            (true, true) => "copied, and taken out later",
+            (true, false) => "copied, and passed over",
+        }
+    });
 }

@@ -164,6 +164,55 @@ fn a_reset_that_returned_true_never_fires_at_the_old_tick() {
     });
 }
 
+/// Transition 2a: a reset that stays in its tick writes to no word that others write to.
+#[test]
+fn a_reset_to_the_same_tick_and_a_claim_run_the_task_once() {
+    explore(["moved, and fired at that tick", "too late"], || {
+        let (slot, probe) = (Arc::new(free_slot()), Probe::default());
+        let entry = arm(&slot, probe.task(), 1);
+        let user = thread::spawn({
+            let slot = Arc::clone(&slot);
+            move || slot.reset(0, Tick(1), 9)
+        });
+        let ClaimResult::Due(running, task) = slot.claim(entry, Tick(1)) else {
+            panic!("its tick has come, and stays the same");
+        };
+        drop(task);
+        assert_eq!(slot.finish_run(running), ReleaseResult::InUse);
+        let reset = user.join().unwrap();
+        assert_eq!(slot.status().phase, Phase::Expired);
+        assert!(probe.is_gone() && slot.is_dead(entry));
+        match reset {
+            Reset::Moved => "moved, and fired at that tick",
+            Reset::TooLate => "too late",
+            Reset::MovedEarlier(entry) => panic!("{entry:?} is no earlier"),
+        }
+    });
+}
+
+#[test]
+fn a_reset_to_the_same_tick_and_one_to_an_earlier_leave_one_live_entry_for_that() {
+    explore(["moved"], || {
+        let (slot, probe) = (Arc::new(free_slot()), Probe::default());
+        let first = arm(&slot, probe.task(), 5);
+        let other = thread::spawn({
+            let slot = Arc::clone(&slot);
+            move || slot.reset(0, Tick(5), 9)
+        });
+        let Reset::MovedEarlier(entry) = slot.reset(0, Tick(3), 3) else {
+            panic!("3 comes before 5");
+        };
+        // To 5, before the other or after it: after it, it is moved back, and its entry at 3 leads to it.
+        assert_eq!(other.join().unwrap(), Reset::Moved);
+        assert!(slot.is_dead(first) && !slot.is_dead(entry));
+        let due = slot.status().due;
+        assert_eq!(slot.live_due(entry), Some(due));
+        assert!(due == Tick(3) || due == Tick(5));
+        assert!(slot.disarm().is_some() && probe.is_gone());
+        "moved"
+    });
+}
+
 #[test]
 fn two_resets_leave_one_live_entry_not_later_than_the_deadline() {
     /// The entries that there are after a reset to `due`.
