@@ -28,6 +28,10 @@ impl Snapshot {
 
     /// For a handler: notes where the interrupted code is. Async-signal-safe.
     #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
+    #[cfg_attr(
+        target_arch = "x86_64",
+        expect(clippy::cast_sign_loss, reason = "registers hold addresses")
+    )]
     pub(crate) fn take(&self, context: *mut libc::c_void) {
         #[cfg(target_arch = "x86_64")]
         {
