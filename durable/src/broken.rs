@@ -11,6 +11,12 @@ pub(crate) enum Defect {
     StaleEntry,
     /// Every job that was claimed when the process died is charged with an attempt.
     ChargeBystanders,
+    /// PostgreSQL: an acknowledgement is taken whatever its token.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code))]
+    NoFencing,
+    /// PostgreSQL: time is that of the machine instead of the database.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code))]
+    MachineClock,
 }
 
 /// Is this the defect that `HASHED_WHEEL_DURABLE_BROKEN` asks for?
@@ -24,6 +30,8 @@ pub(crate) fn is(defect: Defect) -> bool {
             Ok("claim") => Some(Defect::ClaimNotDurable),
             Ok("generation") => Some(Defect::StaleEntry),
             Ok("charge") => Some(Defect::ChargeBystanders),
+            Ok("fencing") => Some(Defect::NoFencing),
+            Ok("clock") => Some(Defect::MachineClock),
             _ => None,
         },
     ) == Some(defect)
@@ -33,4 +41,18 @@ pub(crate) fn is(defect: Defect) -> bool {
 #[inline]
 pub(crate) fn is(_: Defect) -> bool {
     false
+}
+
+/// How far the machine's clock is ahead of the database's, in milliseconds, where [`Defect::MachineClock`] has it used: as if the machine were another one. From
+/// `HASHED_WHEEL_DURABLE_CLOCK_AHEAD`.
+#[cfg(feature = "postgres")]
+pub(crate) fn clock_ahead() -> i64 {
+    if is(Defect::MachineClock) {
+        std::env::var("HASHED_WHEEL_DURABLE_CLOCK_AHEAD")
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0)
+    } else {
+        0
+    }
 }

@@ -9,6 +9,8 @@ use hashed_wheel::ManualClock;
 
 use crate::engine::{Engine, Handler, LEAD, Settings};
 use crate::error::Error;
+#[cfg(feature = "postgres")]
+use crate::error::StoreError;
 use crate::job::{Job, Outcome};
 use crate::policy::Policy;
 use crate::store::Store;
@@ -44,6 +46,8 @@ pub struct DurableTimerBuilder {
     backoff: (Duration, Duration),
     horizon: Duration,
     lease: Duration,
+    #[cfg(feature = "postgres")]
+    prefix: String,
 }
 
 impl fmt::Debug for DurableTimerBuilder {
@@ -73,6 +77,8 @@ impl DurableTimerBuilder {
             backoff: (Duration::from_secs(1), Duration::from_secs(3600)),
             horizon: Duration::from_secs(30),
             lease: Duration::from_secs(30),
+            #[cfg(feature = "postgres")]
+            prefix: crate::store::postgres::PREFIX.to_owned(),
         }
     }
 
@@ -166,7 +172,7 @@ impl DurableTimerBuilder {
     }
 
     /// The longest time before it is due that a job may be taken into memory: 30 s unless set, not zero. The embedded store needs 50 ms, so that only
-    /// a shorter one makes a difference; see the [design](crate::docs::design).
+    /// a shorter one makes a difference; see the [design](crate::docs::design). On PostgreSQL, a job that is due within this time is announced to the other processes.
     ///
     /// ```
     /// # use hashed_wheel::ManualClock;
@@ -182,7 +188,8 @@ impl DurableTimerBuilder {
     }
 
     /// The time after which another process may take over a claim that is not renewed: 30 s unless set, not zero. Only a store that several
-    /// processes share uses it; the embedded one belongs to one process.
+    /// processes share uses it (PostgreSQL, which needs at least 100 ms); the embedded one belongs to one process. A process renews what it has claimed when a third of the
+    /// time has passed. With less than 30 s, each process looks at the table so often, rather than twice a minute.
     ///
     /// ```
     /// # use hashed_wheel::ManualClock;
@@ -232,6 +239,94 @@ impl DurableTimerBuilder {
         let settings = self.settings(LEAD)?;
         let store = RedbStore::open(path.as_ref(), &kinds(&settings))?;
         start(settings, Box::new(store), Arc::new(SystemWall))
+    }
+
+    /// Opens the store in a PostgreSQL database, and makes its table if that is not there. Any number of processes may share it; each job is run by one of
+    /// them. The [page on PostgreSQL](crate::docs::postgres) has the table, the leases, and what happens when the network fails.
+    ///
+    /// `url` is a connection string as in libpq: `postgres://user:password@host:port/database`, or pairs as in `host=/run/postgresql user=app dbname=app`. The connection
+    /// is not encrypted; see [`open_postgres_with`](Self::open_postgres_with). May be called inside an async runtime.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a setting out of its range or a connection string that cannot be read; [`Error::Store`] if the database cannot be reached or refuses
+    /// something, if its table is of a newer version, or if its encoding is not UTF-8.
+    ///
+    /// ```no_run
+    /// use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// use std::time::Duration;
+    ///
+    /// let timer = DurableTimer::builder()
+    ///     .on("close-order", |job| { println!("{:?}", job.payload()); Outcome::Done })
+    ///     .open_postgres("postgres://app:secret@db.example/shop")?;
+    /// timer.job("close-order").key("order:42").payload("42").after(Duration::from_secs(1800))?;
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    #[cfg(feature = "postgres")]
+    pub fn open_postgres(self, url: &str) -> Result<DurableTimer, Error> {
+        let config = crate::store::postgres::parse(url)?;
+        self.open_postgres_with(config, ::postgres::NoTls)
+    }
+
+    /// As [`open_postgres`](Self::open_postgres), with a configuration and a choice of TLS: a connector of `postgres-native-tls`, `postgres-openssl` or
+    /// `tokio-postgres-rustls`. The crate [`postgres`](crate::postgres) is exported, so that its types are of the right version.
+    ///
+    /// # Errors
+    /// Those of [`open_postgres`](Self::open_postgres).
+    ///
+    /// ```no_run
+    /// use hashed_wheel_durable::postgres::{Config, NoTls};
+    /// use hashed_wheel_durable::{DurableTimer, Outcome};
+    ///
+    /// let mut config = Config::new();
+    /// config.host("db.example").user("app").password("secret").dbname("shop");
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |_| Outcome::Done)
+    ///     .open_postgres_with(config, NoTls)?;
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    #[cfg(feature = "postgres")]
+    pub fn open_postgres_with<T>(
+        self,
+        config: ::postgres::Config,
+        connector: T,
+    ) -> Result<DurableTimer, Error>
+    where
+        T: ::postgres::tls::MakeTlsConnect<::postgres::Socket> + Clone + Send + Sync + 'static,
+        T::TlsConnect: Send,
+        T::Stream: Send,
+        <T::TlsConnect as ::postgres::tls::TlsConnect<::postgres::Socket>>::Future: Send,
+    {
+        use crate::store::postgres::{Place, PostgresStore};
+
+        let place = Place {
+            connect: Arc::new(move |config| config.connect(connector.clone())),
+            config,
+            prefix: self.prefix.clone(),
+            lease: self.lease,
+            horizon: self.horizon,
+        };
+        let settings = self.settings(LEAD)?;
+        // The client has a runtime of its own, which cannot be used inside another one.
+        on_a_thread(move || {
+            let store = PostgresStore::open(place, &kinds(&settings))?;
+            let clock = store.clock();
+            start(settings, Box::new(store), clock)
+        })
+    }
+
+    /// The beginning of the names of the table and its indexes, for several timers in one database: 1 to 40 of a-z, 0-9 and `_`, not beginning with a
+    /// digit. `durable_` unless set, which makes the table `durable_jobs`.
+    ///
+    /// ```
+    /// use hashed_wheel_durable::{DurableTimer, Error};
+    ///
+    /// let refused = DurableTimer::builder().table_prefix("my jobs;").open_postgres("host=db.example");
+    /// assert!(matches!(refused, Err(Error::Config(_))));
+    /// ```
+    #[cfg(feature = "postgres")]
+    pub fn table_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
     }
 
     /// Opens a store in memory on a manual clock, for tests: the same rules without disk, threads and waiting. Wall time is
@@ -353,6 +448,20 @@ fn kinds(settings: &Settings) -> Vec<String> {
         .iter()
         .map(|(kind, _)| kind.clone())
         .collect()
+}
+
+/// Runs something on a thread of its own, and waits for it.
+#[cfg(feature = "postgres")]
+fn on_a_thread<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("durable-open".to_owned())
+            .spawn_scoped(scope, work)
+            .map_err(|error| StoreError::with("cannot start a thread", error))?;
+        thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 fn start(

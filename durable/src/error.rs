@@ -39,7 +39,8 @@ pub enum Error {
     },
     /// The timer has been stopped.
     Stopped,
-    /// The store failed. If it was a write, it may or may not have taken place, and every later call is [`Poisoned`](Error::Poisoned).
+    /// The store failed. If it was a write to a file, it may or may not have taken place, and every later call is [`Poisoned`](Error::Poisoned). A database that cannot
+    /// be reached poisons nothing: the timer goes on when it is back.
     Store(StoreError),
     /// An earlier write failed: nothing can be made durable before the store is opened anew.
     Poisoned,
@@ -96,6 +97,9 @@ impl From<StoreError> for Error {
 pub struct StoreError {
     text: String,
     source: Option<Arc<dyn StdError + Send + Sync>>,
+    /// The text has what the source says.
+    told: bool,
+    passing: bool,
 }
 
 impl StoreError {
@@ -103,6 +107,8 @@ impl StoreError {
         StoreError {
             text: text.into(),
             source: None,
+            told: false,
+            passing: false,
         }
     }
 
@@ -113,15 +119,43 @@ impl StoreError {
         StoreError {
             text: text.into(),
             source: Some(Arc::new(source)),
+            told: false,
+            passing: false,
         }
+    }
+
+    /// A text that has what the source says.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn telling(
+        text: impl Into<String>,
+        source: impl StdError + Send + Sync + 'static,
+    ) -> StoreError {
+        StoreError {
+            told: true,
+            ..StoreError::with(text, source)
+        }
+    }
+
+    /// The store can be used after this error.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn passing(self) -> StoreError {
+        StoreError {
+            passing: true,
+            ..self
+        }
+    }
+
+    /// Can the store be used after this error?
+    pub(crate) fn is_passing(&self) -> bool {
+        self.passing
     }
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
-            Some(source) => write!(f, "{}: {source}", self.text),
-            None => f.write_str(&self.text),
+            Some(source) if !self.told => write!(f, "{}: {source}", self.text),
+            _ => f.write_str(&self.text),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Timers that survive a restart.
 //!
 //! A job is on disk before the call returns, fires to the millisecond, and is not lost by a crash. It is moved and cancelled by key. The
-//! store is one file in the process, there is no server and no async runtime; the firing is done by the wheel of [`hashed_wheel`].
+//! store is one file in the process, there is no server and no async runtime; the firing is done by the wheel of [`hashed_wheel`]. For several machines on one set of jobs
+//! it is a table of [PostgreSQL](docs::postgres).
 //!
 //! ```
 //! use hashed_wheel_durable::{DurableTimer, Outcome};
@@ -49,6 +50,7 @@
 //! | what gave up | [`dead`](DurableTimer::dead), [`revive`](DurableTimer::revive), [`discard`](DurableTimer::discard) |
 //! | tests without waiting | [`open_in_memory`](DurableTimerBuilder::open_in_memory) |
 //! | watching it | [`Stats`] |
+//! | several processes on one set of jobs | `open_postgres`, with the feature `postgres`: see [the page](docs::postgres) |
 
 mod broken;
 mod builder;
@@ -68,6 +70,9 @@ pub use error::{Error, StoreError};
 pub use job::{DeadJob, Job, Outcome, Scheduled};
 pub use stats::Stats;
 pub use timer::{DurableTimer, NewJob};
+
+#[cfg(feature = "postgres")]
+pub use ::postgres;
 
 /// The programs in the README, compiled and run with the tests of the docs.
 #[cfg(doctest)]

@@ -1,7 +1,7 @@
 //! The decisions of the engine: when to claim what. Used by one thread at a time.
 
 use std::panic::{self, AssertUnwindSafe};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{AHEAD, AHEAD_BYTES, Engine, millis, panic_text};
 use crate::error::{Error, StoreError};
@@ -12,6 +12,9 @@ use crate::time::{Millis, NEVER};
 
 /// The longest time between two looks at the wall clock while anything is stored: it may be set, and the machine may be suspended.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// The time after which outcomes are stored again that could not be.
+const RETRY: Duration = Duration::from_millis(200);
 
 /// While more is due than fits, claims are made so many at a time.
 const REFILL: usize = 64;
@@ -28,6 +31,10 @@ pub(super) struct Core {
     alone: bool,
     /// An interrupted job has had its turn: the next batch is one of waiting ones, if any are due.
     turn_of_waiting: bool,
+    /// The store wants its upkeep at this time at the latest.
+    upkeep: Option<Instant>,
+    /// Outcomes of handlers that could not be stored yet.
+    unstored: Vec<Op>,
 }
 
 impl Core {
@@ -39,7 +46,54 @@ impl Core {
             in_flight: 0,
             alone: false,
             turn_of_waiting: false,
+            upkeep: None,
+            unstored: Vec::new(),
         }
+    }
+
+    /// Has the store tell the engine about jobs of other processes.
+    pub(super) fn listen(&mut self, engine: &Engine) {
+        let me = engine.me.clone();
+        self.store.listen(Box::new(move || {
+            if let Some(engine) = me.upgrade() {
+                engine.inbox.kick();
+            }
+        }));
+    }
+
+    /// Lets the store renew its leases and look for what other processes did.
+    pub(super) fn keep_up(&mut self, engine: &Engine) {
+        let upkeep = self.store.upkeep(&|id, attempts| {
+            engine
+                .settings
+                .policy
+                .interrupted(engine.wall(), id, attempts)
+        });
+        self.learn(upkeep.earliest);
+        self.upkeep = upkeep.again.map(|rest| Instant::now() + rest);
+    }
+
+    fn learn(&mut self, found: Earliest) {
+        self.earliest.waiting = earlier(self.earliest.waiting, found.waiting);
+        self.earliest.interrupted = earlier(self.earliest.interrupted, found.interrupted);
+    }
+
+    /// Outcomes that an earlier transaction should have stored.
+    pub(super) fn take_unstored(&mut self) -> Vec<Op> {
+        std::mem::take(&mut self.unstored)
+    }
+
+    /// Keeps the outcomes among operations that failed, for the next transaction.
+    pub(super) fn keep_unstored(&mut self, ops: Vec<Op>) {
+        self.unstored = ops
+            .into_iter()
+            .filter(|op| matches!(op, Op::Finish { .. }))
+            .collect();
+    }
+
+    /// All claims have ended, but their outcomes cannot be stored.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.in_flight > 0 && self.in_flight == self.unstored.len()
     }
 
     /// Everything claimed has been finished.
@@ -95,7 +149,19 @@ impl Core {
     }
 
     /// How long nothing has to be looked at, if nobody calls; `None`: for ever.
-    pub(super) fn rest(&self, engine: &Engine) -> Option<Duration> {
+    pub(super) fn rest(&self, engine: &Engine, stopping: bool) -> Option<Duration> {
+        let until = |time: Instant| time.saturating_duration_since(Instant::now());
+        let upkeep = self.upkeep.map(until);
+        let unstored = (!self.unstored.is_empty()).then_some(RETRY);
+        let claim = if stopping {
+            None
+        } else {
+            self.rest_until_claim(engine)
+        };
+        [claim, upkeep, unstored].into_iter().flatten().min()
+    }
+
+    fn rest_until_claim(&self, engine: &Engine) -> Option<Duration> {
         let waiting = self
             .earliest
             .waiting
@@ -122,7 +188,7 @@ impl Core {
     pub(super) fn transact(
         &mut self,
         engine: &Engine,
-        ops: Vec<Op>,
+        ops: &[Op],
     ) -> Result<(Vec<Reply>, Vec<Claim>), Error> {
         let effects: Vec<Effect> = ops.iter().map(Effect::of).collect();
         let claim = effects.last().copied();
@@ -134,9 +200,7 @@ impl Core {
         if committed.written {
             count(&engine.counters.commits);
         }
-        self.earliest.waiting = earlier(self.earliest.waiting, committed.earliest.waiting);
-        self.earliest.interrupted =
-            earlier(self.earliest.interrupted, committed.earliest.interrupted);
+        self.learn(committed.earliest);
         let mut replies = committed.replies;
         for (effect, reply) in effects.iter().zip(&replies) {
             self.note(engine, *effect, reply);

@@ -135,6 +135,15 @@ impl Inbox {
         (state.requests.drain(..many).collect(), state.stopping)
     }
 
+    /// Wakes the store thread, for no request.
+    pub(super) fn kick(&self) {
+        let mut state = self.state.lock();
+        state.kicked = true;
+        if state.waiting {
+            self.changed.notify_one();
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.state.lock().requests.is_empty()
     }

@@ -39,7 +39,7 @@ impl Manual {
     fn transact(&self, engine: &Engine, ops: Vec<Op>) -> Result<(Vec<Reply>, Vec<Claim>), Error> {
         let mut core = self.core.lock();
         let core = core.as_mut().ok_or(Error::Stopped)?;
-        core.transact(engine, ops).inspect_err(|error| {
+        core.transact(engine, &ops).inspect_err(|error| {
             log::error!("{error}; nothing can be stored until the store is opened again");
             engine.inbox.poison();
         })

@@ -37,7 +37,7 @@ use crate::error::{Error, StoreError};
 use crate::job::{Job, Outcome};
 use crate::policy::Policy;
 use crate::stats::{Counters, Stats, count};
-use crate::store::{Claim, Op, Reply, Store, Verdict};
+use crate::store::{Claim, Leases, Op, Reply, Store, Verdict};
 use crate::time::{Millis, WallClock};
 
 /// How long before it is due a job may be claimed.
@@ -64,6 +64,8 @@ pub(crate) struct Engine {
     /// By kind: the index of its handler.
     kinds: HashMap<String, usize>,
     wall: Arc<dyn WallClock>,
+    /// Of a store that several processes share.
+    leases: Option<Arc<Leases>>,
     /// Fires what is claimed before it is due; on a manual clock it also wakes the engine.
     wheel: HashedWheelTimer,
     inbox: Inbox,
@@ -144,11 +146,13 @@ impl Engine {
             .enumerate()
             .map(|(n, (kind, _))| (kind.clone(), n))
             .collect();
+        let leases = store.leases();
         let core = Core::new(store, earliest, settings.lead);
         let engine = Arc::new_cyclic(|me| Engine {
             settings,
             kinds,
             wall,
+            leases,
             wheel,
             inbox: Inbox::default(),
             flight: Flight::default(),
@@ -257,7 +261,14 @@ impl Engine {
     fn execute(&self, claim: Claim) -> Option<Op> {
         let (id, token) = (claim.id, claim.token);
         let early = self.wall.until(claim.due);
-        let verdict = if early.is_zero() {
+        let verdict = if self
+            .leases
+            .as_ref()
+            .is_some_and(|leases| !leases.holds(token))
+        {
+            log::warn!("job {id} is not run here: its lease ran out before its handler began");
+            Verdict::GiveBack
+        } else if early.is_zero() {
             self.run(claim)
         } else if early <= self.settings.lead && self.park(claim) {
             self.flight.end();

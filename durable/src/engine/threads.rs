@@ -14,7 +14,7 @@ use crate::store::{Claim, Op, Reply, Verdict};
 /// The most operations in one transaction: what comes later must not wait for a very long one.
 const BATCH: usize = 1024;
 
-pub(super) fn start(engine: &Arc<Engine>, core: Core) -> Result<(), Error> {
+pub(super) fn start(engine: &Arc<Engine>, mut core: Core) -> Result<(), Error> {
     let failed = |error| Error::Store(StoreError::with("cannot start a thread", error));
     engine
         .wheel
@@ -38,6 +38,7 @@ pub(super) fn start(engine: &Arc<Engine>, core: Core) -> Result<(), Error> {
             )
         });
     }
+    core.listen(engine);
     started = started.and_then(|()| {
         spawn(
             "durable-store".to_owned(),
@@ -98,10 +99,15 @@ fn keep_store(engine: &Engine, mut core: Core) {
             // Claims stay in the store: they are taken up as interrupted ones.
             break;
         }
+        if stopping && core.is_stuck() {
+            log::error!("the outcomes of some jobs cannot be stored: these will run again");
+            engine.inbox.poison();
+            break;
+        }
         if stopping && core.is_idle() && engine.inbox.is_empty() {
             break;
         }
-        rest = if stopping { None } else { core.rest(engine) };
+        rest = core.rest(engine, stopping);
     }
     // Closes the file. Whoever joins this thread finds it free.
     drop(core);
@@ -115,7 +121,9 @@ fn step(
     given_back: Vec<Claim>,
     stopping: bool,
 ) -> Result<(), Error> {
-    let mut ops = Vec::with_capacity(requests.len() + given_back.len() + 1);
+    core.keep_up(engine);
+    let unstored = core.take_unstored();
+    let mut ops = Vec::with_capacity(requests.len() + unstored.len() + given_back.len() + 1);
     let mut answers = Vec::with_capacity(requests.len());
     for mut request in requests {
         if broken::is(Defect::AckBeforeCommit)
@@ -126,6 +134,7 @@ fn step(
         ops.push(request.op);
         answers.push(request.answer);
     }
+    ops.extend(unstored);
     for claim in given_back {
         ops.push(Op::Finish {
             id: claim.id,
@@ -141,7 +150,7 @@ fn step(
     if ops.is_empty() {
         return Ok(());
     }
-    match core.transact(engine, ops) {
+    match core.transact(engine, &ops) {
         Ok((replies, claims)) => {
             for (answer, reply) in answers.into_iter().zip(replies) {
                 if let Some(mut answer) = answer {
@@ -149,6 +158,14 @@ fn step(
                 }
             }
             dispatch(engine, claims);
+            Ok(())
+        }
+        Err(error) if matches!(&error, Error::Store(store) if store.is_passing()) => {
+            log::warn!("{error}");
+            core.keep_unstored(ops);
+            for mut answer in answers.into_iter().flatten() {
+                answer.give(Err(error.clone()));
+            }
             Ok(())
         }
         Err(error) => {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::memory::MemoryStore;
+#[cfg(feature = "postgres")]
+use super::postgres::PostgresStore;
 use super::redb::RedbStore;
 use super::*;
 
@@ -72,6 +74,40 @@ impl Drop for Redb {
     }
 }
 
+/// A table of its own on the server of the tests.
+#[cfg(feature = "postgres")]
+struct Postgres {
+    store: Option<PostgresStore>,
+    place: super::postgres::tests::Table,
+}
+
+#[cfg(feature = "postgres")]
+impl Postgres {
+    /// `None` if there is no server.
+    fn new() -> Option<Postgres> {
+        let mut subject = Postgres {
+            store: None,
+            place: super::postgres::tests::Table::new()?,
+        };
+        subject.restart();
+        Some(subject)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl Subject for Postgres {
+    fn store(&mut self) -> &mut dyn Store {
+        self.store.as_mut().unwrap()
+    }
+
+    /// A process that died is noticed when its leases have run out.
+    fn restart(&mut self) {
+        self.store = None;
+        self.store = Some(self.place.open(&handled()));
+        self.place.lapse();
+    }
+}
+
 macro_rules! on_every_store {
     ($($name:ident),* $(,)?) => {
         mod memory {
@@ -79,6 +115,10 @@ macro_rules! on_every_store {
         }
         mod redb {
             $(#[test] fn $name() { super::$name(&mut super::Redb::new()); })*
+        }
+        #[cfg(feature = "postgres")]
+        mod postgres {
+            $(#[test] fn $name() { super::Postgres::new().map(|mut subject| super::$name(&mut subject)); })*
         }
     };
 }
@@ -123,7 +163,7 @@ fn schedule(kind: &str, key: Option<&str>, due: Millis) -> Op {
 }
 
 fn one(subject: &mut dyn Subject, op: Op) -> Reply {
-    subject.store().commit(vec![op]).unwrap().replies.remove(0)
+    subject.store().commit(&[op]).unwrap().replies.remove(0)
 }
 
 fn add(subject: &mut dyn Subject, kind: &str, key: Option<&str>, due: Millis) {
@@ -705,7 +745,7 @@ fn an_interrupted_job_keeps_its_key_and_can_be_moved_and_cancelled(subject: &mut
 fn operations_of_one_transaction_see_each_other(subject: &mut dyn Subject) {
     let committed = subject
         .store()
-        .commit(vec![
+        .commit(&[
             schedule("mail", Some("a"), 10),
             schedule("mail", Some("a"), 20),
             Op::Move {
@@ -745,7 +785,7 @@ fn operations_of_one_transaction_see_each_other(subject: &mut dyn Subject) {
 fn earliest_is_that_of_handled_kinds(subject: &mut dyn Subject) {
     let committed = subject
         .store()
-        .commit(vec![
+        .commit(&[
             schedule("fax", None, 1),
             schedule("mail", None, 9),
             schedule("call", None, 8),
@@ -759,10 +799,7 @@ fn earliest_is_that_of_handled_kinds(subject: &mut dyn Subject) {
         }
     );
     assert_eq!(subject.store().earliest().unwrap().waiting, Some(8));
-    let committed = subject
-        .store()
-        .commit(vec![schedule("fax", None, 1)])
-        .unwrap();
+    let committed = subject.store().commit(&[schedule("fax", None, 1)]).unwrap();
     assert_eq!(committed.earliest, Earliest::default());
 }
 
@@ -791,7 +828,7 @@ fn reading_writes_nothing(subject: &mut dyn Subject) {
         },
     ] {
         assert!(
-            !subject.store().commit(vec![op.clone()]).unwrap().written,
+            !subject.store().commit(&[op.clone()]).unwrap().written,
             "{op:?}"
         );
     }

@@ -386,10 +386,10 @@ impl Store for MemoryStore {
             .collect())
     }
 
-    fn commit(&mut self, ops: Vec<Op>) -> Result<Committed, StoreError> {
+    fn commit(&mut self, ops: &[Op]) -> Result<Committed, StoreError> {
         self.earliest = Earliest::default();
         self.written = false;
-        let replies = ops.into_iter().map(|op| self.apply(op)).collect();
+        let replies = ops.iter().map(|op| self.apply(op.clone())).collect();
         Ok(Committed {
             replies,
             written: self.written,

@@ -29,16 +29,24 @@
 //! The trait is made for one, on a database server: every decision that has to be made under a lock is one operation, and nothing else is assumed to
 //! stay as it was between two transactions.
 //!
-//! - [`Op::Claim`] takes what is due and not locked by another process, and gives each claim a lease and a token. Renewing leases is the store's own affair: it knows
-//!   its claims, those that are not finished.
+//! - [`Op::Claim`] takes what is due and not locked by another process, and gives each claim a lease and a token. The store knows its claims, those that
+//!   are not finished, and renews their leases in [`Store::upkeep`]. Before a handler begins, the engine asks [`Leases`] whether it still may.
 //! - [`Op::Finish`] is refused if the token is not the current one: the lease has run out and another process has the job.
-//! - [`Store::recover`] takes up claims whose lease has run out; it may find some at any time, not only at the start.
+//! - [`Store::recover`] takes up claims whose lease has run out; [`Store::upkeep`] does the same at any time later.
 //! - What opens it also gives the engine a [`WallClock`](crate::time::WallClock): that of the database.
-//! - Jobs of other processes show in [`Store::earliest`], which is asked again when a notice comes and every so often.
+//! - Jobs of other processes show in [`Store::upkeep`], which looks when a notice comes ([`Store::listen`]) and every so often.
+//! - A lost connection is an error that passes ([`StoreError::is_passing`]): the engine tells its callers, keeps the outcomes of handlers, and tries again.
 
+mod lease;
 pub(crate) mod memory;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 pub(crate) mod redb;
 
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use self::lease::Leases;
 use crate::error::StoreError;
 use crate::job::{DeadJob, Scheduled};
 use crate::time::Millis;
@@ -160,6 +168,18 @@ pub(crate) fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Mill
 /// What becomes of a job whose counted attempt was interrupted: given its id and its attempts.
 pub(crate) type Judge<'a> = &'a dyn Fn(Id, u32) -> Verdict;
 
+/// Wakes the store thread.
+pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
+
+/// What a shared store has learnt between two transactions.
+#[derive(Debug, Default)]
+pub(crate) struct Upkeep {
+    /// Due times that were announced or found.
+    pub(crate) earliest: Earliest,
+    /// `upkeep` has to be called again after so long, at the latest.
+    pub(crate) again: Option<Duration>,
+}
+
 /// The error of a job that died with its process.
 pub(crate) const INTERRUPTED: &str = "interrupted";
 
@@ -174,8 +194,23 @@ pub(crate) trait Store: Send {
     /// The kinds that have jobs, none of them dead, but no handler.
     fn unhandled(&mut self) -> Result<Vec<String>, StoreError>;
 
-    /// Carries out all operations in one transaction, which is durable when this returns. After an error the store cannot be used.
-    fn commit(&mut self, ops: Vec<Op>) -> Result<Committed, StoreError>;
+    /// Carries out all operations in one transaction, which is durable when this returns. After an error the store cannot be used, unless the error
+    /// [is passing](StoreError::is_passing).
+    fn commit(&mut self, ops: &[Op]) -> Result<Committed, StoreError>;
+
+    /// What a shared store has to do between transactions: renew its leases, take up claims that lapsed, hear of jobs that others stored. Called
+    /// whenever the store thread wakes, so it returns at once if there is nothing to do.
+    fn upkeep(&mut self, _judge: Judge<'_>) -> Upkeep {
+        Upkeep::default()
+    }
+
+    /// Has `wake` called when another process has stored something: then the store thread calls `upkeep`.
+    fn listen(&mut self, _wake: Wake) {}
+
+    /// The leases of its claims; `None` if its claims do not lapse.
+    fn leases(&self) -> Option<Arc<Leases>> {
+        None
+    }
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ impl RedbStore {
         Ok(transaction)
     }
 
-    fn try_commit(&mut self, ops: Vec<Op>) -> Result<Committed> {
+    fn try_commit(&mut self, ops: &[Op]) -> Result<Committed> {
         let mut transaction = self.begin()?;
         if broken::is(Defect::ClaimNotDurable)
             && ops
@@ -202,12 +202,12 @@ impl Store for RedbStore {
             .map_err(|error| self.failed("cannot read", error))
     }
 
-    fn commit(&mut self, ops: Vec<Op>) -> std::result::Result<Committed, StoreError> {
+    fn commit(&mut self, ops: &[Op]) -> std::result::Result<Committed, StoreError> {
         if ops
             .iter()
             .all(|op| matches!(op, Op::Pending | Op::Dead { .. }))
         {
-            self.try_read(&ops)
+            self.try_read(ops)
                 .map_err(|error| self.failed("cannot read", error))
         } else {
             self.try_commit(ops)

@@ -30,7 +30,7 @@ impl Store for Slow {
         self.store.unhandled()
     }
 
-    fn commit(&mut self, ops: Vec<Op>) -> Result<Committed, StoreError> {
+    fn commit(&mut self, ops: &[Op]) -> Result<Committed, StoreError> {
         self.largest.fetch_max(ops.len(), Ordering::SeqCst);
         thread::sleep(ms(20));
         self.store.commit(ops)

@@ -24,7 +24,7 @@ impl Kept {
     }
 
     fn one(&self, op: Op) -> Reply {
-        self.0.lock().commit(vec![op]).unwrap().replies.remove(0)
+        self.0.lock().commit(&[op]).unwrap().replies.remove(0)
     }
 
     fn add(&self, payload: &str, due: Millis) {
@@ -60,7 +60,7 @@ impl Store for Kept {
         self.0.lock().unhandled()
     }
 
-    fn commit(&mut self, ops: Vec<Op>) -> Result<Committed, StoreError> {
+    fn commit(&mut self, ops: &[Op]) -> Result<Committed, StoreError> {
         self.0.lock().commit(ops)
     }
 }
@@ -344,7 +344,7 @@ impl Store for Panicking {
         self.0.unhandled()
     }
 
-    fn commit(&mut self, _: Vec<Op>) -> Result<Committed, StoreError> {
+    fn commit(&mut self, _: &[Op]) -> Result<Committed, StoreError> {
         panic!("page 17 makes no sense")
     }
 }

@@ -235,7 +235,7 @@ fn a_crash_leaves_the_old_or_the_new_state() {
         let start = disk.count();
         let mut states = vec![content(&store)];
         for ops in &transactions {
-            store.commit(ops.clone()).unwrap();
+            store.commit(ops).unwrap();
             states.push(content(&store));
         }
         let end = disk.count();
@@ -251,7 +251,7 @@ fn a_crash_leaves_the_old_or_the_new_state() {
         );
         let committed = transactions
             .iter()
-            .take_while(|ops| store.commit((*ops).clone()).is_ok())
+            .take_while(|ops| store.commit(ops).is_ok())
             .count();
         let left = disk.crash(&mut random);
         drop(store);

@@ -155,7 +155,7 @@ impl<'t> Work<'t> {
         Ok(())
     }
 
-    pub(super) fn apply(&mut self, op: Op) -> Result<Reply> {
+    pub(super) fn apply(&mut self, op: &Op) -> Result<Reply> {
         Ok(match op {
             Op::Schedule {
                 kind,
@@ -163,23 +163,23 @@ impl<'t> Work<'t> {
                 payload,
                 due,
                 replace,
-            } => Reply::Scheduled(self.schedule(&kind, key.as_deref(), &payload, due, replace)?),
-            Op::Move { key, due } => Reply::Found(self.move_to(&key, due)?),
-            Op::Cancel { key } => Reply::Found(self.cancel(&key)?),
+            } => Reply::Scheduled(self.schedule(kind, key.as_deref(), payload, *due, *replace)?),
+            Op::Move { key, due } => Reply::Found(self.move_to(key, *due)?),
+            Op::Cancel { key } => Reply::Found(self.cancel(key)?),
             Op::Claim {
                 until,
                 limit,
                 bytes,
-            } => self.claim_waiting(until, limit, bytes)?,
-            Op::ClaimAlone { until } => self.claim_alone(until)?,
-            Op::Finish { id, token, verdict } => Reply::Found(self.finish(id, token, verdict)?),
-            Op::Revive { id, due } => Reply::Found(self.revive(id, due)?),
-            Op::Discard { id } => Reply::Found(self.discard(id)?),
+            } => self.claim_waiting(*until, *limit, *bytes)?,
+            Op::ClaimAlone { until } => self.claim_alone(*until)?,
+            Op::Finish { id, token, verdict } => Reply::Found(self.finish(*id, *token, verdict)?),
+            Op::Revive { id, due } => Reply::Found(self.revive(*id, *due)?),
+            Op::Discard { id } => Reply::Found(self.discard(*id)?),
             Op::Pending => {
                 Reply::Pending(self.waiting.len()? + self.interrupted.len()? + self.claimed.len()?)
             }
             Op::Dead { limit } => {
-                Reply::Dead(read_dead(&self.jobs, &self.dead, self.kinds, limit)?)
+                Reply::Dead(read_dead(&self.jobs, &self.dead, self.kinds, *limit)?)
             }
         })
     }
@@ -324,7 +324,7 @@ impl<'t> Work<'t> {
         Ok(Reply::Claimed { claims, next })
     }
 
-    fn finish(&mut self, id: Id, token: u64, verdict: Verdict) -> Result<bool> {
+    fn finish(&mut self, id: Id, token: u64, verdict: &Verdict) -> Result<bool> {
         let claim = match self.claimed.get(id)? {
             Some(value) => Claimed::decode(value.value()),
             None => return Ok(false),
@@ -343,10 +343,10 @@ impl<'t> Work<'t> {
                 self.put_back(&claim.place, attempts, claim.alone)?;
             }
             Verdict::Retry { due, attempts } => {
-                let place = place(kind_of(&claim.place), due, id);
-                self.put_back(&place, attempts, false)?;
+                let place = place(kind_of(&claim.place), *due, id);
+                self.put_back(&place, *attempts, false)?;
             }
-            Verdict::Dead { attempts, error } => self.bury(&claim.place, attempts, &error)?,
+            Verdict::Dead { attempts, error } => self.bury(&claim.place, *attempts, error)?,
         }
         Ok(true)
     }

@@ -1,0 +1,189 @@
+//! A connection that is cut during COMMIT, before the server has it or after.
+
+use super::*;
+use crate::{Outcome, Scheduled};
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+/// Stands between a client and the server, and cuts the connection at a commit.
+struct Proxy {
+    folder: PathBuf,
+    plan: Arc<Mutex<Plan>>,
+}
+
+#[derive(Default)]
+struct Plan {
+    /// For the commits to come: pass, cut before it is passed on, cut instead of passing its answer on.
+    cuts: Vec<Cut>,
+    /// Connections that were cut before and after.
+    seen: [usize; 2],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    None,
+    Before,
+    After,
+}
+
+impl Proxy {
+    fn start(server: &Server) -> Proxy {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder =
+            std::env::temp_dir().join(format!("durable-cut-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let listener = UnixListener::bind(folder.join(".s.PGSQL.5432")).unwrap();
+        let proxy = Proxy {
+            folder,
+            plan: Arc::default(),
+        };
+        let behind = server.folder().join(".s.PGSQL.5432");
+        let plan = Arc::clone(&proxy.plan);
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let server = UnixStream::connect(&behind).unwrap();
+                connect(&plan, &client, &server);
+            }
+        });
+        proxy
+    }
+
+    fn cut(&self, cuts: &[Cut]) {
+        self.plan.lock().unwrap().cuts = cuts.to_vec();
+    }
+
+    fn url(&self) -> String {
+        format!(
+            "host={} user=postgres dbname=postgres",
+            self.folder.display()
+        )
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Passes on what both sides say, until a cut.
+fn connect(plan: &Arc<Mutex<Plan>>, client: &UnixStream, server: &UnixStream) {
+    let swallow = Arc::new(Mutex::new(false));
+    let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let (plan, flag) = (Arc::clone(plan), Arc::clone(&swallow));
+    std::thread::spawn(move || {
+        let mut buffer = [0; 1 << 16];
+        while let Ok(length @ 1..) = from.read(&mut buffer) {
+            let message = &buffer[..length];
+            let commit = message.windows(7).any(|part| part == b"COMMIT;");
+            let cut = if commit {
+                plan.lock().unwrap().next()
+            } else {
+                Cut::None
+            };
+            *flag.lock().unwrap() = cut == Cut::After;
+            if cut == Cut::Before || to.write_all(message).is_err() {
+                break;
+            }
+        }
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    });
+    let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+    std::thread::spawn(move || {
+        let mut buffer = [0; 1 << 16];
+        while let Ok(length @ 1..) = from.read(&mut buffer) {
+            if *swallow.lock().unwrap() || to.write_all(&buffer[..length]).is_err() {
+                break;
+            }
+        }
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    });
+}
+
+impl Plan {
+    fn next(&mut self) -> Cut {
+        let cut = self.cuts.pop().unwrap_or(Cut::None);
+        match cut {
+            Cut::None => {}
+            Cut::Before => self.seen[0] += 1,
+            Cut::After => self.seen[1] += 1,
+        }
+        cut
+    }
+}
+
+#[test]
+fn a_schedule_whose_commit_is_cut_is_stored_once() {
+    let Some(table) = Table::new() else {
+        return;
+    };
+    let proxy = Proxy::start(Server::shared().unwrap());
+    let timer = table.timer_at(&proxy.url(), DurableTimer::builder());
+    let hour = Duration::from_secs(3600);
+    for (number, cut) in [Cut::Before, Cut::After, Cut::After, Cut::Before]
+        .into_iter()
+        .enumerate()
+    {
+        proxy.cut(&[cut]);
+        assert_eq!(timer.job("mail").after(hour).unwrap(), Scheduled::New);
+        assert_eq!(table.count("key IS NULL"), number as i64 + 1, "{cut:?}");
+        proxy.cut(&[cut]);
+        let key = format!("k{number}");
+        assert_eq!(
+            timer.job("mail").key(&key).after(hour).unwrap(),
+            Scheduled::New
+        );
+        // True for the caller who did it, though its answer was lost.
+        proxy.cut(&[cut]);
+        assert!(timer.reschedule(&key, hour).unwrap(), "{cut:?}");
+        proxy.cut(&[cut]);
+        assert!(timer.cancel(&key).unwrap(), "{cut:?}");
+        assert!(!timer.cancel(&key).unwrap());
+    }
+    assert_eq!(proxy.plan.lock().unwrap().seen, [8, 8]);
+    timer.stop().unwrap();
+}
+
+#[test]
+fn every_job_runs_once_though_commits_are_cut() {
+    let Some(table) = Table::new() else {
+        return;
+    };
+    let proxy = Proxy::start(Server::shared().unwrap());
+    let ran = Arc::new(Mutex::new(HashMap::<Vec<u8>, u32>::new()));
+    let noted = Arc::clone(&ran);
+    let timer = table.timer_at(
+        &proxy.url(),
+        DurableTimer::builder().on("mail", move |job| {
+            *noted
+                .lock()
+                .unwrap()
+                .entry(job.payload().to_vec())
+                .or_default() += 1;
+            Outcome::Done
+        }),
+    );
+    // The last one is the first to come.
+    let cuts: Vec<Cut> = (0..60)
+        .map(|turn| [Cut::After, Cut::None, Cut::None, Cut::Before, Cut::None][turn % 5])
+        .collect();
+    proxy.cut(&cuts);
+    for number in 0..100_u8 {
+        timer
+            .job("mail")
+            .payload([number])
+            .after(ms(u64::from(number % 3) * 20))
+            .unwrap();
+    }
+    eventually("all jobs", || timer.pending().unwrap() == 0);
+    let ran = ran.lock().unwrap();
+    assert_eq!(ran.len(), 100);
+    assert!(ran.values().all(|&times| times == 1), "{ran:?}");
+    assert_eq!(table.count("true"), 0);
+    let seen = proxy.plan.lock().unwrap().seen;
+    assert!(seen[0] > 5 && seen[1] > 5, "{seen:?}");
+    timer.stop().unwrap();
+}

@@ -1,0 +1,126 @@
+//! What a user can get wrong.
+
+use super::*;
+use crate::Outcome;
+
+fn refusal(builder: DurableTimerBuilder, url: &str) -> String {
+    match builder.open_postgres(url) {
+        Err(Error::Config(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_connection_string_that_cannot_be_read_is_refused_without_its_password() {
+    for url in [
+        "postgres://app:hunter2@db:port/shop",
+        "postgres://app:hun?ter2=1@db/shop?x=hunter2",
+        "postgres://app:x@hunter2@db/shop",
+        "host=db password=my hunter2",
+        "host=db password=my hunter2=x",
+        "host=db password='hunter2",
+        "hunter2",
+        "mysql://app:hunter2@db/shop",
+        "",
+        "user=app password=hunter2",
+    ] {
+        let text = refusal(DurableTimer::builder(), url);
+        assert!(
+            !text.contains("hunter2") && !text.contains("ter2"),
+            "{url}: {text}"
+        );
+        assert!(text.contains("connection string"), "{url}: {text}");
+    }
+    let text = refusal(DurableTimer::builder(), "postgres://db:port/shop");
+    assert!(text.contains("`port`"), "{text}");
+    let text = refusal(DurableTimer::builder(), "host=db colour=red");
+    assert!(text.contains("`colour`"), "{text}");
+}
+
+#[test]
+fn settings_out_of_their_range_are_refused_before_anything_is_connected() {
+    for prefix in ["", "Jobs", "1st", "a b", "x;drop", &"p".repeat(41), "ä"] {
+        let text = refusal(
+            DurableTimer::builder().table_prefix(prefix),
+            "host=db.invalid",
+        );
+        assert!(
+            text.contains(&format!("{prefix:?}")) && text.contains("a-z"),
+            "{text}"
+        );
+    }
+    let text = refusal(DurableTimer::builder().lease(ms(99)), "host=db.invalid");
+    assert!(text.contains("99ms") && text.contains("100ms"), "{text}");
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_named_without_the_password() {
+    let Err(Error::Store(error)) = DurableTimer::builder()
+        .open_postgres("host=/nowhere user=app password=hunter2 dbname=shop")
+    else {
+        panic!()
+    };
+    let text = error.to_string();
+    for part in ["/nowhere", "database shop", "user app", "cannot connect"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(
+        !format!("{text} {error:?}").contains("hunter2"),
+        "{error:?}"
+    );
+    assert!(std::error::Error::source(&error).is_some());
+}
+
+#[test]
+fn a_table_of_a_newer_version_or_of_somebody_else_is_refused() {
+    let Some(table) = Table::new() else {
+        return;
+    };
+    drop(table.open(&[]));
+    let open = |table: &Table| match PostgresStore::open(table.place(), &[]) {
+        Err(Error::Store(error)) => error.to_string(),
+        other => panic!("{:?}", other.map(|_| ())),
+    };
+    table.execute("COMMENT ON TABLE {}jobs IS 'hashed-wheel-durable, schema 2'");
+    let text = open(&table);
+    assert!(
+        text.contains("version 2") && text.contains("understands 1"),
+        "{text}"
+    );
+    table.execute("COMMENT ON TABLE {}jobs IS NULL");
+    let text = open(&table);
+    assert!(text.contains("did not make it"), "{text}");
+}
+
+#[test]
+fn many_processes_make_the_table_at_once() {
+    let Some(table) = Table::new() else { return };
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| drop(table.open(&[])));
+        }
+    });
+}
+
+#[test]
+fn it_opens_inside_an_async_runtime() {
+    let Some(table) = Table::new() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let timer = table.timer(DurableTimer::builder().on("mail", |_| Outcome::Done));
+        timer.job("mail").after(Duration::ZERO).unwrap();
+        eventually("the job", || timer.pending().unwrap() == 0);
+        drop(timer);
+    });
+}
+
+#[test]
+fn an_error_text_with_a_nul_is_kept() {
+    let Some(table) = Table::new() else { return };
+    let timer = table.timer(DurableTimer::builder().on("mail", |_| Outcome::Dead("a\0b".into())));
+    timer.job("mail").after(Duration::ZERO).unwrap();
+    eventually("its death", || !timer.dead(1).unwrap().is_empty());
+    assert_eq!(timer.dead(1).unwrap()[0].last_error, "a\u{fffd}b");
+}
