@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use std::{env, process, thread};
 
-use hashed_wheel_durable::{DurableTimer, Job, Outcome, Scheduled};
+use hashed_wheel_durable::{DurableTimer, DurableTimerBuilder, Job, Outcome, Scheduled};
 
 use crate::Random;
 use crate::journal::{Event, Journal, micros};
@@ -24,7 +24,7 @@ pub(crate) const POISON_JOB: u64 = 100;
 /// Threads that call the timer.
 const CALLERS: u64 = 4;
 
-fn variable(name: &str) -> Result<u64, Box<dyn Error>> {
+pub(crate) fn variable(name: &str) -> Result<u64, Box<dyn Error>> {
     Ok(env::var(name)?.parse()?)
 }
 
@@ -40,8 +40,9 @@ pub(crate) fn run(role: &str) -> Result<(), Box<dyn Error>> {
     let seed = variable("TORTURE_SEED")?;
     let path = PathBuf::from(format!("{}.journal", store.display()));
     let journal = Arc::new(Journal::open(&path)?);
+    let poisoned = |builder: DurableTimerBuilder| builder.open(&store);
     match role {
-        "poison" => poison(&store, seed, &journal),
+        "poison" => poison(store.exists(), seed, &journal, poisoned),
         _ => work(&store, incarnation, seed, &journal, role == "finish"),
     }
 }
@@ -53,8 +54,24 @@ fn begin(journal: &Journal, job: &Job) -> u64 {
         attempt: job.attempt(),
         now: micros(SystemTime::now()),
         due: micros(job.due()),
+        token: job.token(),
     });
     number
+}
+
+/// The handler: some jobs take a while, some ask for a retry.
+pub(crate) fn handle(journal: &Journal, job: &Job) -> Outcome {
+    let number = begin(journal, job);
+    let token = job.token();
+    if number.is_multiple_of(5) {
+        thread::sleep(Duration::from_micros(number % 4000));
+    }
+    if number.is_multiple_of(7) && job.attempt() == 1 {
+        journal.write(&Event::Retry { job: number, token });
+        return Outcome::Retry;
+    }
+    journal.write(&Event::Done { job: number, token });
+    Outcome::Done
 }
 
 fn work(
@@ -67,18 +84,7 @@ fn work(
     journal.write(&Event::Begin { incarnation });
     let log = Arc::clone(journal);
     let timer = DurableTimer::builder()
-        .on("job", move |job| {
-            let number = begin(&log, job);
-            if number.is_multiple_of(5) {
-                thread::sleep(Duration::from_micros(number % 4000));
-            }
-            if number.is_multiple_of(7) && job.attempt() == 1 {
-                log.write(&Event::Retry { job: number });
-                return Outcome::Retry;
-            }
-            log.write(&Event::Done { job: number });
-            Outcome::Done
-        })
+        .on("job", move |job| handle(&log, job))
         .backoff(Duration::from_millis(4), Duration::from_millis(30))
         // A kill while it runs alone counts as an attempt, and there are thousands.
         .max_attempts(1000)
@@ -112,7 +118,8 @@ fn call(timer: &DurableTimer, journal: &Journal, caller: u64, mut random: Random
             (0, Some(job)) => {
                 journal.write(&Event::Cancel { job });
                 let done = timer.cancel(key(job)).expect("it can be cancelled");
-                journal.write(&Event::Cancelled { job, done });
+                let now = micros(SystemTime::now());
+                journal.write(&Event::Cancelled { job, done, now });
                 mine.retain(|&other| other != job);
             }
             (1 | 2, Some(job)) => {
@@ -158,12 +165,12 @@ fn call(timer: &DurableTimer, journal: &Journal, caller: u64, mut random: Random
     }
 }
 
-fn key(job: u64) -> String {
+pub(crate) fn key(job: u64) -> String {
     format!("job:{job}")
 }
 
 /// Waits until all jobs are done, and tells what is dead.
-fn empty(timer: &DurableTimer, journal: &Journal) -> Result<(), Box<dyn Error>> {
+pub(crate) fn empty(timer: &DurableTimer, journal: &Journal) -> Result<(), Box<dyn Error>> {
     while timer.pending()? > 0 {
         thread::sleep(Duration::from_millis(2));
     }
@@ -184,23 +191,28 @@ fn empty(timer: &DurableTimer, journal: &Journal) -> Result<(), Box<dyn Error>> 
 }
 
 /// A hundred good jobs and one that aborts the process, due at the same moment. Started again after each abort.
-fn poison(store: &PathBuf, seed: u64, journal: &Arc<Journal>) -> Result<(), Box<dyn Error>> {
-    let fresh = !store.exists();
+pub(crate) fn poison(
+    again: bool,
+    seed: u64,
+    journal: &Arc<Journal>,
+    open: impl FnOnce(DurableTimerBuilder) -> Result<DurableTimer, hashed_wheel_durable::Error>,
+) -> Result<(), Box<dyn Error>> {
     let log = Arc::clone(journal);
-    let timer = DurableTimer::builder()
+    let builder = DurableTimer::builder()
         .on("job", move |job| {
             let number = begin(&log, job);
             if number == POISON_JOB {
                 process::abort();
             }
             thread::sleep(Duration::from_micros(200));
-            log.write(&Event::Done { job: number });
+            let token = job.token();
+            log.write(&Event::Done { job: number, token });
             Outcome::Done
         })
         .backoff(Duration::from_millis(1), Duration::from_millis(4))
-        .max_attempts(POISON_ATTEMPTS)
-        .open(store)?;
-    if fresh {
+        .max_attempts(POISON_ATTEMPTS);
+    let timer = open(builder)?;
+    if !again {
         // Far enough ahead that all are stored before the first is claimed, usually.
         let due = SystemTime::now() + Duration::from_millis(250);
         let place = Random(seed).below(POISON_JOB + 1);

@@ -70,6 +70,7 @@ pub(crate) enum Event {
     Cancelled {
         job: u64,
         done: bool,
+        now: i64,
     },
     /// A handler begins.
     Run {
@@ -77,14 +78,19 @@ pub(crate) enum Event {
         attempt: u32,
         now: i64,
         due: i64,
+        token: u64,
     },
     /// A handler is about to answer `Done`, or `Retry`.
     Done {
         job: u64,
+        token: u64,
     },
     Retry {
         job: u64,
+        token: u64,
     },
+    /// An outcome was refused: the claim belongs to another process by now.
+    Refused,
     /// Found among the dead.
     Dead {
         job: u64,
@@ -114,15 +120,19 @@ impl Event {
             Event::Move { job, due } => numbers("move", &[job as i64, due]),
             Event::Moved { job, done } => numbers("moved", &[job as i64, done.into()]),
             Event::Cancel { job } => numbers("cancel", &[job as i64]),
-            Event::Cancelled { job, done } => numbers("cancelled", &[job as i64, done.into()]),
+            Event::Cancelled { job, done, now } => {
+                numbers("cancelled", &[job as i64, done.into(), now])
+            }
             Event::Run {
                 job,
                 attempt,
                 now,
                 due,
-            } => numbers("run", &[job as i64, attempt.into(), now, due]),
-            Event::Done { job } => numbers("done", &[job as i64]),
-            Event::Retry { job } => numbers("retry", &[job as i64]),
+                token,
+            } => numbers("run", &[job as i64, attempt.into(), now, due, token as i64]),
+            Event::Done { job, token } => numbers("done", &[job as i64, token as i64]),
+            Event::Retry { job, token } => numbers("retry", &[job as i64, token as i64]),
+            Event::Refused => numbers("refused", &[]),
             Event::Dead { job, attempts } => numbers("dead", &[job as i64, attempts.into()]),
             Event::Empty => numbers("empty", &[]),
         }
@@ -167,15 +177,24 @@ impl Event {
             "cancelled" => Event::Cancelled {
                 job: job()?,
                 done: at(1)? != 0,
+                now: at(2)?,
             },
             "run" => Event::Run {
                 job: job()?,
                 attempt: at(1)? as u32,
                 now: at(2)?,
                 due: at(3)?,
+                token: at(4)? as u64,
             },
-            "done" => Event::Done { job: job()? },
-            "retry" => Event::Retry { job: job()? },
+            "done" => Event::Done {
+                job: job()?,
+                token: at(1)? as u64,
+            },
+            "retry" => Event::Retry {
+                job: job()?,
+                token: at(1)? as u64,
+            },
+            "refused" => Event::Refused,
             "dead" => Event::Dead {
                 job: job()?,
                 attempts: at(1)? as u32,

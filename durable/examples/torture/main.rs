@@ -13,12 +13,19 @@
 //! cargo run --release -p hashed-wheel-durable --example torture -- --minutes 5
 //! cargo run --release -p hashed-wheel-durable --example torture -- --kills 10000
 //! cargo run --release -p hashed-wheel-durable --example torture -- --quick   # some seconds
+//! cargo run --release -p hashed-wheel-durable --example torture --features postgres -- --postgres --jobs 300000
 //! ```
 //!
-//! With the feature `broken`, `--broken ack` (or `claim`, `generation`, `charge`) runs it against a deliberate defect, which it has to find.
+//! With the feature `broken`, `--broken ack` (or `claim`, `generation`, `charge`) runs it against a deliberate defect, which it has to find. `--postgres` is
+//! the form with eight processes on one database: see the module `postgres`.
 
 mod child;
 mod journal;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "postgres")]
+#[path = "../../tests/common/server.rs"]
+mod server;
 mod verify;
 
 use std::error::Error;
@@ -33,14 +40,25 @@ use verify::Verifier;
 
 const USAGE: &str = "\
 usage: torture [--minutes N | --kills N] [--seed N] [--quick]
+       torture --postgres [--minutes N | --jobs N] [--seed N] [--quick]
 
 Kills a process with durable timers at random moments, and checks that no acknowledged job is lost.
+With --postgres: eight processes on one database, which are killed and stopped, and the server with them.
 
   --minutes N   ends after so many minutes (1 unless told)
   --kills N     ends after so many kills
   --seed N      the same moments again, as far as the machine lets them be the same
-  --quick       60 kills
-  --broken X    with the feature `broken`: a defect that has to be found (ack, claim, generation, charge)";
+  --quick       60 kills; with --postgres: 15 seconds
+  --postgres    with the feature `postgres`
+  --jobs N      with --postgres: ends after so many jobs
+  --broken X    with the feature `broken`: a defect that has to be found (ack, claim, generation, charge;
+                with --postgres: fencing, clock, charge)";
+
+/// The defects that are found without a database and with one.
+const DEFECTS: [&[&str]; 2] = [
+    &["ack", "claim", "generation", "charge"],
+    &["fencing", "clock", "charge"],
+];
 
 /// A child may finish everything after so many kills, and the account is settled.
 const SETTLE: u64 = 250;
@@ -49,15 +67,18 @@ const CREATE: u64 = 10;
 /// A round with a job that aborts the process after so many kills.
 const POISON: u64 = 50;
 
-struct Options {
+pub(crate) struct Options {
     until: Until,
     seed: u64,
     broken: Option<String>,
+    postgres: bool,
 }
 
-enum Until {
+pub(crate) enum Until {
     Time(Duration),
     Kills(u64),
+    /// With a database.
+    Jobs(u64),
 }
 
 fn usage(problem: &str) -> ! {
@@ -73,7 +94,9 @@ fn options() -> Options {
         until: Until::Time(Duration::from_secs(60)),
         seed: clock,
         broken: None,
+        postgres: false,
     };
+    let mut quick = false;
     let mut args = env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut number = || match args.next().map(|value| value.parse::<u64>()) {
@@ -84,23 +107,39 @@ fn options() -> Options {
             "--minutes" => options.until = Until::Time(Duration::from_secs(60 * number())),
             "--kills" => options.until = Until::Kills(number()),
             "--seed" => options.seed = number(),
-            "--quick" => options.until = Until::Kills(60),
-            "--broken" => match args.next() {
-                Some(name) if ["ack", "claim", "generation", "charge"].contains(&name.as_str()) => {
-                    if cfg!(not(feature = "broken")) {
-                        usage("--broken needs the feature `broken`");
-                    }
-                    options.broken = Some(name);
-                }
-                _ => usage("--broken needs ack, claim, generation or charge"),
-            },
+            "--jobs" => options.until = Until::Jobs(number()),
+            "--quick" => quick = true,
+            "--postgres" if cfg!(feature = "postgres") => options.postgres = true,
+            "--postgres" => usage("--postgres needs the feature `postgres`"),
+            "--broken" if cfg!(not(feature = "broken")) => {
+                usage("--broken needs the feature `broken`")
+            }
+            "--broken" => options.broken = Some(args.next().unwrap_or_default()),
             other => usage(&format!("unknown option {other}")),
         }
+    }
+    if quick {
+        options.until = if options.postgres {
+            Until::Time(Duration::from_secs(15))
+        } else {
+            Until::Kills(60)
+        };
+    }
+    match (&options.until, options.postgres) {
+        (Until::Jobs(_), false) => usage("--jobs is for --postgres"),
+        (Until::Kills(_), true) => usage("--kills is not for --postgres"),
+        _ => {}
+    }
+    let defects = DEFECTS[usize::from(options.postgres)];
+    if let Some(name) = &options.broken
+        && !defects.contains(&name.as_str())
+    {
+        usage(&format!("--broken {name:?}: it must be one of {defects:?}"));
     }
     options
 }
 
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
@@ -127,12 +166,20 @@ impl Random {
 
 fn main() -> Result<(), Box<dyn Error>> {
     if let Ok(role) = env::var(child::ROLE) {
+        #[cfg(feature = "postgres")]
+        if role.starts_with("shared") {
+            return postgres::child(&role);
+        }
         return child::run(&role);
     }
     let options = options();
     let folder = Folder(env::temp_dir().join(format!("durable-torture-{}", process::id())));
     fs::create_dir_all(&folder.0)?;
     println!("seed {}, in {}", options.seed, folder.0.display());
+    #[cfg(feature = "postgres")]
+    if options.postgres {
+        return postgres::run(options, folder);
+    }
     let mut torture = Torture {
         folder: folder.0.clone(),
         random: Random(options.seed),
@@ -196,7 +243,7 @@ impl Torture {
         loop {
             let ended = match *until {
                 Until::Time(time) => self.started.elapsed() >= time,
-                Until::Kills(kills) => self.kills >= kills,
+                Until::Kills(kills) | Until::Jobs(kills) => self.kills >= kills,
             };
             if ended || (self.kills > 0 && self.kills.is_multiple_of(SETTLE)) {
                 self.settle()?;

@@ -185,7 +185,7 @@ impl Verifier {
                 self.calls += 1;
                 self.account(job)?.doubtful = true;
             }
-            Event::Cancelled { job, done } => {
+            Event::Cancelled { job, done, .. } => {
                 self.calls -= 1;
                 self.cancelled += u64::from(done);
                 let account = self.account(job)?;
@@ -193,8 +193,9 @@ impl Verifier {
                 account.withdrawn = done;
             }
             Event::Run { job, now, due, .. } => self.run(job, now, due)?,
-            Event::Done { job } => self.end(job, false)?,
-            Event::Retry { job } => self.end(job, true)?,
+            Event::Done { job, .. } => self.end(job, false)?,
+            Event::Retry { job, .. } => self.end(job, true)?,
+            Event::Refused => return Err("an outcome was refused".into()),
             Event::Dead { job, .. } => return Err(format!("job {job} is dead")),
             Event::Empty => self.finished += 1,
         }
@@ -257,6 +258,7 @@ pub(crate) fn poison_round(journal: &Path, deaths: u32) -> Result<(), String> {
     let mut aborted = 0;
     for event in text.lines().filter_map(Event::parse) {
         match event {
+            Event::Scheduled { job } => promised.push(job),
             Event::Run {
                 job: POISON_JOB, ..
             } => aborted += 1,
@@ -265,7 +267,7 @@ pub(crate) fn poison_round(journal: &Path, deaths: u32) -> Result<(), String> {
                     "job {job}, a bystander, was charged: attempt {attempt}"
                 ));
             }
-            Event::Done { job } => *done.entry(job).or_insert(0) += 1,
+            Event::Done { job, .. } => *done.entry(job).or_insert(0) += 1,
             Event::Dead {
                 job: POISON_JOB,
                 attempts,
