@@ -4,6 +4,7 @@
 //! cargo run --release -p hashed-wheel-durable --example figures                # some minutes
 //! cargo run --release -p hashed-wheel-durable --example figures -- --far 10    # the last row with ten million jobs
 //! cargo run --release -p hashed-wheel-durable --example figures -- --quick     # some seconds, rough
+//! cargo run --release -p hashed-wheel-durable --example figures --features postgres -- --postgres
 //! ```
 
 use std::error::Error;
@@ -16,15 +17,20 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 use std::{env, process, thread};
 
-use hashed_wheel_durable::{DurableTimer, Outcome};
+#[cfg(feature = "postgres")]
+#[path = "../tests/common/server.rs"]
+mod server;
+
+use hashed_wheel_durable::{DurableTimer, DurableTimerBuilder, Outcome};
 use redb::{Database, TableDefinition};
 
 const USAGE: &str = "\
-usage: figures [--quick] [--far MILLIONS]
+usage: figures [--quick] [--postgres] [--far MILLIONS]
 
 Measures lateness, durable schedules, throughput, the time to open and memory.
 
   --quick          fewer repetitions
+  --postgres       the figures of PostgreSQL instead, on a server of its own; needs the feature `postgres`
   --far MILLIONS   how many jobs are stored for the last rows (1 unless told)";
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -47,11 +53,14 @@ fn main() -> Result<()> {
         return open_and_fire(Path::new(&path));
     }
     let mut quick = false;
+    let mut postgres = false;
     let mut far = None;
     let mut args = env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--quick" => quick = true,
+            "--postgres" if cfg!(feature = "postgres") => postgres = true,
+            "--postgres" => usage("--postgres needs the feature `postgres`"),
             "--far" => match args.next().map(|value| value.parse::<u64>()) {
                 Some(Ok(millions @ 1..=1000)) => far = Some(millions * 1_000_000),
                 _ => usage("--far needs a number of millions, 1 to 1000"),
@@ -61,6 +70,10 @@ fn main() -> Result<()> {
     }
     let far = far.unwrap_or(if quick { 20_000 } else { 1_000_000 });
     let times = |many: usize| if quick { many / 10 } else { many };
+    if postgres {
+        #[cfg(feature = "postgres")]
+        return shared::figures(times);
+    }
     // Beside the program: the temporary folder may have no disk.
     let folder = Folder(env::current_dir()?.join(format!("durable-figures-{}", process::id())));
     fs::create_dir_all(&folder.0)?;
@@ -89,16 +102,9 @@ fn main() -> Result<()> {
         "durable schedules a second, 64 callers",
         &format!("{all:.0} = {:.1} × one caller", all / alone),
     );
-    let late = lateness(&folder.0, times(200))?;
-    row(
-        "lateness of one job on an idle store, p50 / p99 / max",
-        &format!(
-            "{} / {} / {} ms",
-            millis(late[late.len() / 2]),
-            millis(late[late.len() * 99 / 100]),
-            millis(late[late.len() - 1])
-        ),
-    );
+    lateness(times(200), |builder| {
+        builder.open(folder.0.join("idle.redb"))
+    })?;
     let bound = engine_bound(&folder.0, times(50_000))?;
     row(
         "bare redb: stored, claimed, removed a second, 256 at a time",
@@ -106,7 +112,11 @@ fn main() -> Result<()> {
     );
     row(
         "schedule → fire → acknowledged a second, 64 callers",
-        &format!("{:.0}", through(&folder.0, times(50_000))?),
+        &format!(
+            "{:.0}",
+            through(times(50_000), |builder| builder
+                .open(folder.0.join("through.redb")))?
+        ),
     );
     overdue(&folder.0, far.min(1_000_000))?;
     far_jobs(&folder.0, far)
@@ -244,18 +254,28 @@ fn fill(timer: &DurableTimer, kind: &str, callers: usize, many: u64, due: System
     });
 }
 
-/// How late single jobs begin, sorted. None may be early.
-fn lateness(folder: &Path, many: usize) -> Result<Vec<Duration>> {
+/// Opens one of the stores.
+trait Open:
+    Fn(DurableTimerBuilder) -> std::result::Result<DurableTimer, hashed_wheel_durable::Error>
+{
+}
+
+impl<F: Fn(DurableTimerBuilder) -> std::result::Result<DurableTimer, hashed_wheel_durable::Error>>
+    Open for F
+{
+}
+
+/// How late single jobs begin. None may be early.
+fn lateness(many: usize, open: impl Open) -> Result<()> {
     let (sender, late) = mpsc::channel();
-    let timer = DurableTimer::builder()
-        .on("tick", move |job| {
-            let late = SystemTime::now()
-                .duration_since(job.due())
-                .expect("a job began early");
-            sender.send(late).expect("somebody waits");
-            Outcome::Done
-        })
-        .open(folder.join("idle.redb"))?;
+    let builder = DurableTimer::builder().on("tick", move |job| {
+        let late = SystemTime::now()
+            .duration_since(job.due())
+            .expect("a job began early");
+        sender.send(late).expect("somebody waits");
+        Outcome::Done
+    });
+    let timer = open(builder)?;
     let mut all = Vec::new();
     for turn in 0..many.max(5) as u64 {
         timer
@@ -264,14 +284,21 @@ fn lateness(folder: &Path, many: usize) -> Result<Vec<Duration>> {
         all.push(late.recv()?);
     }
     all.sort();
-    Ok(all)
+    row(
+        "lateness of one job on an idle store, p50 / p99 / max",
+        &format!(
+            "{} / {} / {} ms",
+            millis(all[all.len() / 2]),
+            millis(all[all.len() * 99 / 100]),
+            millis(all[all.len() - 1])
+        ),
+    );
+    Ok(())
 }
 
 /// Jobs a second from the call to the acknowledgement, each due at once.
-fn through(folder: &Path, many: usize) -> Result<f64> {
-    let timer = DurableTimer::builder()
-        .on("work", |_| Outcome::Done)
-        .open(folder.join("through.redb"))?;
+fn through(many: usize, open: impl Open) -> Result<f64> {
+    let timer = open(DurableTimer::builder().on("work", |_| Outcome::Done))?;
     let start = Instant::now();
     fill(&timer, "work", 64, many as u64, SystemTime::now());
     while timer.pending()? > 0 {
@@ -363,6 +390,146 @@ fn far_jobs(folder: &Path, many: u64) -> Result<()> {
         .output()?;
     print!("{}", String::from_utf8_lossy(&output.stdout));
     Ok(())
+}
+
+/// PostgreSQL, on a server of its own with a socket.
+#[cfg(feature = "postgres")]
+mod shared {
+    use std::time::{Duration, Instant, SystemTime};
+    use std::{env, thread};
+
+    use hashed_wheel_durable::postgres::{Client, NoTls};
+    use hashed_wheel_durable::{DurableTimer, Outcome};
+
+    use super::server::Server;
+    use super::{Result, fill, lateness, median, millis, row, through};
+
+    pub(super) fn figures(times: impl Fn(usize) -> usize) -> Result<()> {
+        let Some(server) = Server::start_in(&env::temp_dir(), &[]) else {
+            return Ok(());
+        };
+        let url = server.url();
+        println!("| figure | value |\n|---|---|");
+        let mut client = Client::connect(&url, NoTls)?;
+        client.batch_execute(
+            "CREATE TABLE bare (id bigint PRIMARY KEY, state smallint NOT NULL, due bigint NOT NULL, payload bytea NOT NULL);
+            CREATE INDEX ON bare (state, due, id) WHERE state <= 1",
+        )?;
+        let bare = bare_commit(&mut client, times(500))?;
+        row(
+            "bare PostgreSQL, one insert committed, p50",
+            &format!("{} ms", millis(bare)),
+        );
+        let one = one_caller(&url, times(500))?;
+        row(
+            "durable schedule, one caller, p50",
+            &format!("{} ms", millis(one)),
+        );
+        let all = many_callers(&url, times(20_000))?;
+        row(
+            "durable schedules a second, 64 callers",
+            &format!("{all:.0}"),
+        );
+        lateness(times(200), |builder| builder.open_postgres(&url))?;
+        for batch in [64, 256] {
+            row(
+                &format!("bare PostgreSQL: stored, claimed, removed a second, {batch} at a time"),
+                &format!("{:.0}", engine_bound(&mut client, batch, times(20_000))?),
+            );
+        }
+        row(
+            "schedule → fire → acknowledged a second, 64 callers",
+            &format!(
+                "{:.0}",
+                through(times(20_000), |builder| builder
+                    .table_prefix("through_")
+                    .open_postgres(&url))?
+            ),
+        );
+        row(
+            "fire → acknowledged a second, overdue jobs, two timers",
+            &format!("{:.0}", overdue(&url, times(50_000))?),
+        );
+        Ok(())
+    }
+
+    fn bare_commit(client: &mut Client, many: usize) -> Result<Duration> {
+        let insert = client.prepare("INSERT INTO bare VALUES (-$1::int8, 3, 0, '')")?;
+        let mut all = Vec::new();
+        for number in 1..=many as i64 {
+            let start = Instant::now();
+            client.execute(&insert, &[&number])?;
+            all.push(start.elapsed());
+        }
+        Ok(median(all))
+    }
+
+    fn one_caller(url: &str, many: usize) -> Result<Duration> {
+        let timer = DurableTimer::builder()
+            .table_prefix("one_")
+            .open_postgres(url)?;
+        let mut all = Vec::new();
+        for _ in 0..many {
+            let start = Instant::now();
+            timer
+                .job("far")
+                .payload([7; 64])
+                .after(Duration::from_secs(86_400))?;
+            all.push(start.elapsed());
+        }
+        Ok(median(all))
+    }
+
+    fn many_callers(url: &str, many: usize) -> Result<f64> {
+        let timer = DurableTimer::builder()
+            .table_prefix("many_")
+            .open_postgres(url)?;
+        let start = Instant::now();
+        let due = SystemTime::now() + Duration::from_secs(86_400);
+        fill(&timer, "far", 64, many as u64, due);
+        Ok(many as f64 / start.elapsed().as_secs_f64())
+    }
+
+    /// The same steps without any timer: three transactions for each batch, one statement in each.
+    fn engine_bound(client: &mut Client, batch: usize, many: usize) -> Result<f64> {
+        let insert = client.prepare(
+            "INSERT INTO bare SELECT id, 0, id, payload FROM unnest($1::int8[], $2::bytea[]) AS n(id, payload)",
+        )?;
+        let claim = client.prepare(
+            "WITH taken AS (SELECT id FROM bare WHERE state = 0 ORDER BY due, id LIMIT $1 FOR UPDATE SKIP LOCKED)
+            UPDATE bare SET state = 2 FROM taken WHERE bare.id = taken.id RETURNING bare.id, bare.payload",
+        )?;
+        let remove = client.prepare("DELETE FROM bare WHERE id = ANY($1::int8[])")?;
+        let rounds = (many / batch).max(1);
+        let start = Instant::now();
+        for round in 0..rounds {
+            let ids: Vec<i64> = (0..batch).map(|n| (round * batch + n) as i64).collect();
+            let payloads: Vec<&[u8]> = ids.iter().map(|_| [7; 64].as_slice()).collect();
+            client.execute(&insert, &[&ids, &payloads])?;
+            client.query(&claim, &[&(batch as i64)])?;
+            client.execute(&remove, &[&ids])?;
+        }
+        Ok((rounds * batch) as f64 / start.elapsed().as_secs_f64())
+    }
+
+    /// Two timers share what is overdue.
+    fn overdue(url: &str, many: usize) -> Result<f64> {
+        let open = |builder: hashed_wheel_durable::DurableTimerBuilder| {
+            builder.table_prefix("overdue_").open_postgres(url)
+        };
+        let filler = open(DurableTimer::builder())?;
+        fill(&filler, "work", 256, many as u64, SystemTime::now());
+        let start = Instant::now();
+        let one = open(DurableTimer::builder().on("work", |_| Outcome::Done))?;
+        let other = open(DurableTimer::builder().on("work", |_| Outcome::Done))?;
+        while filler.pending()? > 0 {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let rate = many as f64 / start.elapsed().as_secs_f64();
+        one.stop()?;
+        other.stop()?;
+        Ok(rate)
+    }
 }
 
 /// Set for a child: the file to open.
