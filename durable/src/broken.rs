@@ -1,6 +1,10 @@
 //! Deliberate defects, for the torture program: it has to find each of them. They exist only with the feature `broken`.
 
 /// One defect.
+#[cfg_attr(
+    not(feature = "postgres"),
+    allow(dead_code, reason = "two are of PostgreSQL")
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Defect {
     /// Callers are answered before the commit.
@@ -12,10 +16,8 @@ pub(crate) enum Defect {
     /// Every job that was claimed when the process died is charged with an attempt.
     ChargeBystanders,
     /// PostgreSQL: an acknowledgement is taken whatever its token.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code))]
     NoFencing,
     /// PostgreSQL: time is that of the machine instead of the database.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code))]
     MachineClock,
 }
 

@@ -57,14 +57,16 @@ impl fmt::Debug for DurableTimerBuilder {
             .iter()
             .map(|(kind, _)| kind.as_str())
             .collect();
-        f.debug_struct("DurableTimerBuilder")
-            .field("kinds", &kinds)
+        let mut text = f.debug_struct("DurableTimerBuilder");
+        text.field("kinds", &kinds)
             .field("threads", &self.threads)
             .field("max_attempts", &self.max_attempts)
             .field("backoff", &self.backoff)
             .field("horizon", &self.horizon)
-            .field("lease", &self.lease)
-            .finish()
+            .field("lease", &self.lease);
+        #[cfg(feature = "postgres")]
+        text.field("table_prefix", &self.prefix);
+        text.finish()
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn variable(name: &str) -> Result<u64, Box<dyn Error>> {
     Ok(env::var(name)?.parse()?)
 }
 
-fn number(job: &Job) -> u64 {
+pub(crate) fn number(job: &Job) -> u64 {
     job.payload()
         .try_into()
         .map_or(u64::MAX, u64::from_le_bytes)

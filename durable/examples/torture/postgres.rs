@@ -22,7 +22,7 @@ use std::{env, fs, io, process, thread};
 use hashed_wheel_durable::DurableTimer;
 use hashed_wheel_durable::postgres::{Client, NoTls};
 
-use crate::child::{self, ROLE, handle, key, variable};
+use crate::child::{self, ROLE, handle, key, number, variable};
 use crate::journal::{Event, Journal, micros};
 use crate::server::Server;
 use crate::{Folder, Options, Random, Until, verify};
@@ -43,7 +43,7 @@ const CLOCK_AHEAD: i64 = 1500;
 
 /// The watch of the database.
 const WATCH: &str = "
-    CREATE UNLOGGED TABLE violation (text text);
+    CREATE TABLE violation (text text);
     CREATE TABLE stored (payload bytea PRIMARY KEY);
     CREATE TABLE taken_over (id bigint);
     ALTER TABLE durable_jobs ADD claimed_by text;
@@ -281,8 +281,8 @@ impl Torture {
             45..75 if self.processes[number].stopped_until.is_none() => {
                 self.counts.stops += 1;
                 signal("-STOP", &self.processes[number].child)?;
-                // Half of them beyond the lease.
-                let time = LEASE / 10 * (3 + self.random.below(15) as u32);
+                // Most of them beyond the lease.
+                let time = LEASE / 10 * (8 + self.random.below(12) as u32);
                 self.processes[number].stopped_until = Some(Instant::now() + time);
             }
             75..98 => {
@@ -552,9 +552,11 @@ fn open(url: &str, journal: &Arc<Journal>) -> Result<DurableTimer, Box<dyn Error
         let log = Arc::clone(journal);
         let timer = DurableTimer::builder()
             .on("job", move |job| {
-                // Some take longer than a lease.
-                if job.token().is_multiple_of(500) {
-                    thread::sleep(LEASE + LEASE / 4);
+                // Some take most of a lease, so that another process may have the job when a stopped one is back; a few take longer than a lease.
+                match number(job) % 400 {
+                    0 => thread::sleep(LEASE + LEASE / 4),
+                    number if number.is_multiple_of(100) => thread::sleep(LEASE / 4 * 3),
+                    _ => {}
                 }
                 handle(&log, job)
             })

@@ -31,15 +31,15 @@ pub(super) fn start(engine: &Arc<Engine>, core: Core) {
 impl Manual {
     pub(super) fn call(&self, engine: &Engine, op: Op) -> Result<Reply, Error> {
         engine.inbox.check()?;
-        let (mut replies, _) = self.transact(engine, vec![op])?;
+        let (mut replies, _) = self.transact(engine, &[op])?;
         self.arm(engine);
         Ok(replies.remove(0))
     }
 
-    fn transact(&self, engine: &Engine, ops: Vec<Op>) -> Result<(Vec<Reply>, Vec<Claim>), Error> {
+    fn transact(&self, engine: &Engine, ops: &[Op]) -> Result<(Vec<Reply>, Vec<Claim>), Error> {
         let mut core = self.core.lock();
         let core = core.as_mut().ok_or(Error::Stopped)?;
-        core.transact(engine, &ops).inspect_err(|error| {
+        core.transact(engine, ops).inspect_err(|error| {
             log::error!("{error}; nothing can be stored until the store is opened again");
             engine.inbox.poison();
         })
@@ -80,7 +80,7 @@ impl Manual {
         {
             let _driving = self.driving.lock();
             while let Some(op) = self.plan(engine) {
-                let Ok((_, claims)) = self.transact(engine, vec![op]) else {
+                let Ok((_, claims)) = self.transact(engine, &[op]) else {
                     break;
                 };
                 for claim in claims {
@@ -117,7 +117,7 @@ impl Manual {
         };
         if let Some(finish) = finish {
             engine.flight.end();
-            let _ = self.transact(engine, vec![finish]);
+            let _ = self.transact(engine, &[finish]);
         }
     }
 
@@ -154,7 +154,7 @@ impl Manual {
             })
             .collect();
         if !ops.is_empty() {
-            let _ = self.transact(engine, ops);
+            let _ = self.transact(engine, &ops);
         }
         *self.core.lock() = None;
     }

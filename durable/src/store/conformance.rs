@@ -828,7 +828,11 @@ fn reading_writes_nothing(subject: &mut dyn Subject) {
         },
     ] {
         assert!(
-            !subject.store().commit(&[op.clone()]).unwrap().written,
+            !subject
+                .store()
+                .commit(std::slice::from_ref(&op))
+                .unwrap()
+                .written,
             "{op:?}"
         );
     }

@@ -1,5 +1,10 @@
 //! How long a process may run what it has claimed in a store that it shares.
 
+#![cfg_attr(
+    not(feature = "postgres"),
+    allow(dead_code, reason = "no other store is shared")
+)]
+
 use std::collections::HashMap;
 use std::time::Instant;
 

@@ -379,7 +379,9 @@ impl Store for PostgresStore {
         match listener {
             Ok(listener) => self.listener = Some(listener),
             Err(error) => {
-                log::warn!("jobs of other processes are found late: cannot start a thread: {error}")
+                log::warn!(
+                    "jobs of other processes are found late: cannot start a thread: {error}"
+                );
             }
         }
     }

@@ -63,13 +63,12 @@ impl Session {
         query: Query,
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, Error> {
-        let statement = match self.prepared.get(&query) {
-            Some(statement) => statement.clone(),
-            None => {
-                let statement = self.client.prepare(&sql::text(query, &self.names))?;
-                self.prepared.insert(query, statement.clone());
-                statement
-            }
+        let statement = if let Some(statement) = self.prepared.get(&query) {
+            statement.clone()
+        } else {
+            let statement = self.client.prepare(&sql::text(query, &self.names))?;
+            self.prepared.insert(query, statement.clone());
+            statement
         };
         self.client.query(&statement, parameters)
     }
@@ -301,7 +300,7 @@ impl Link {
                     return Ok(rows);
                 }
                 Err(error) if session.is_lost(&error) && !self.is_out_of_patience() => {
-                    self.lose(&error)
+                    self.lose(&error);
                 }
                 Err(error) => return Err(self.failed(WHAT, error)),
             }

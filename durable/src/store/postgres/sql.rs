@@ -68,6 +68,7 @@ fn earliest(jobs: &str, state: u8) -> String {
     )
 }
 
+#[expect(clippy::too_many_lines, reason = "a list of statements")]
 pub(super) fn text(query: Query, names: &Names) -> String {
     let Names { jobs, numbers } = names;
     let now = now();

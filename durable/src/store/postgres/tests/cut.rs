@@ -75,7 +75,7 @@ fn connect(plan: &Arc<Mutex<Plan>>, client: &UnixStream, server: &UnixStream) {
     let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     let (plan, flag) = (Arc::clone(plan), Arc::clone(&swallow));
     std::thread::spawn(move || {
-        let mut buffer = [0; 1 << 16];
+        let mut buffer = vec![0; 1 << 16];
         while let Ok(length @ 1..) = from.read(&mut buffer) {
             let message = &buffer[..length];
             let commit = message.windows(7).any(|part| part == b"COMMIT;");
@@ -93,7 +93,7 @@ fn connect(plan: &Arc<Mutex<Plan>>, client: &UnixStream, server: &UnixStream) {
     });
     let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
     std::thread::spawn(move || {
-        let mut buffer = [0; 1 << 16];
+        let mut buffer = vec![0; 1 << 16];
         while let Ok(length @ 1..) = from.read(&mut buffer) {
             if *swallow.lock().unwrap() || to.write_all(&buffer[..length]).is_err() {
                 break;
