@@ -33,7 +33,7 @@ const PROCESSES: usize = 8;
 const CALLERS: u64 = 2;
 
 /// Short, so that a process can be stopped for longer.
-const LEASE: Duration = Duration::from_millis(1000);
+const LEASE: Duration = Duration::from_secs(1);
 
 /// A process tries so long to open its timer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -446,6 +446,7 @@ struct Account {
     done: Vec<u64>,
 }
 
+#[derive(Clone, Copy)]
 enum Fact {
     Promised,
     Cancelling,
