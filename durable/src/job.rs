@@ -253,6 +253,40 @@ pub enum Scheduled {
     Replaced,
 }
 
+/// A stored job that is not dead, as [`pending_jobs`](DurableTimer::pending_jobs) found it.
+///
+/// ```
+/// use hashed_wheel::ManualClock;
+/// use hashed_wheel_durable::DurableTimer;
+/// use std::time::{Duration, UNIX_EPOCH};
+///
+/// let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+/// timer.job("mail").key("user:7").payload("hello").after(Duration::from_secs(60))?;
+/// let job = &timer.pending_jobs(10)?[0];
+/// assert_eq!((job.kind.as_str(), job.key.as_deref()), ("mail", Some("user:7")));
+/// assert_eq!((job.payload.as_slice(), job.attempts), (b"hello".as_slice(), 0));
+/// assert_eq!((job.due, job.claimed), (UNIX_EPOCH + Duration::from_secs(60), false));
+/// # Ok::<(), hashed_wheel_durable::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PendingJob {
+    /// Its number in the store.
+    pub id: u64,
+    /// The kind that it was scheduled under.
+    pub kind: String,
+    /// Its key. One that is claimed does not hold it: another job may be waiting under it.
+    pub key: Option<String>,
+    /// The bytes that it was scheduled with.
+    pub payload: Vec<u8>,
+    /// When it is to run: the time it was scheduled or moved to, or that of its next attempt.
+    pub due: SystemTime,
+    /// The attempts that were counted.
+    pub attempts: u32,
+    /// Its handler runs, or is about to.
+    pub claimed: bool,
+}
+
 /// A dead letter: a job that gave up.
 ///
 /// It stays in the store until it is [revived](DurableTimer::revive) or [discarded](DurableTimer::discard).

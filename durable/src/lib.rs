@@ -47,6 +47,7 @@
 //! | scheduling, by key or without | [`DurableTimer::job`], [`NewJob`] |
 //! | moving and cancelling by key | [`reschedule`](DurableTimer::reschedule), [`cancel`](DurableTimer::cancel), [`replace`](NewJob::replace) |
 //! | running | [`Job`], [`Outcome`] |
+//! | what is pending | [`pending`](DurableTimer::pending), [`pending_jobs`](DurableTimer::pending_jobs) |
 //! | what gave up | [`dead`](DurableTimer::dead), [`revive`](DurableTimer::revive), [`discard`](DurableTimer::discard) |
 //! | tests without waiting | [`open_in_memory`](DurableTimerBuilder::open_in_memory) |
 //! | watching it | [`Stats`] |
@@ -67,7 +68,7 @@ mod timer;
 
 pub use builder::DurableTimerBuilder;
 pub use error::{Error, StoreError};
-pub use job::{DeadJob, Job, Outcome, Scheduled};
+pub use job::{DeadJob, Job, Outcome, PendingJob, Scheduled};
 pub use stats::Stats;
 pub use timer::{DurableTimer, NewJob};
 

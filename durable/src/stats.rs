@@ -38,8 +38,8 @@ pub struct Stats {
     pub in_memory: u64,
     /// Transactions that were written.
     pub commits: u64,
-    /// How late jobs that were claimed before they were due have been handed to the handlers' threads. The time that they then wait for a thread
-    /// is not in it, nor is what was overdue when it was claimed.
+    /// How late handlers have begun, by the wall clock: from the time that a run was due to its start. So waiting for a thread is in it, and so is what
+    /// was overdue when the timer was opened.
     pub lateness: Lateness,
 }
 

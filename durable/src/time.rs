@@ -33,6 +33,12 @@ pub(crate) trait WallClock: Send + Sync {
         let nanos = i128::from(due) * 1_000_000 - self.nanos();
         Duration::from_nanos(nanos.clamp(0, u64::MAX.into()) as u64)
     }
+
+    /// The time from a due time to now; zero if it has not come.
+    fn since(&self, due: Millis) -> Duration {
+        let nanos = self.nanos() - i128::from(due) * 1_000_000;
+        Duration::from_nanos(nanos.clamp(0, u64::MAX.into()) as u64)
+    }
 }
 
 fn ceil_millis(nanos: i128) -> Millis {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use crate::builder::DurableTimerBuilder;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::job::{DeadJob, Scheduled};
+use crate::job::{DeadJob, PendingJob, Scheduled};
 use crate::stats::Stats;
 use crate::store::{Op, Reply};
 use crate::time::{Millis, millis_of};
@@ -209,6 +209,30 @@ impl DurableTimer {
         match self.engine.call(Op::Pending)? {
             Reply::Pending(count) => Ok(count),
             _ => unreachable!("a count is answered by a count"),
+        }
+    }
+
+    /// Reads at most so many of the jobs that [`pending`](DurableTimer::pending) counts, the earliest due first. For people who look at a store: it is a copy with all payloads,
+    /// and no other call is answered while it is read.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], [`Error::Store`], [`Error::Poisoned`].
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::DurableTimer;
+    /// # use std::time::Duration;
+    /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+    /// timer.job("mail").key("later").after(Duration::from_secs(60))?;
+    /// timer.job("mail").key("sooner").after(Duration::from_secs(30))?;
+    /// let keys: Vec<_> = timer.pending_jobs(100)?.into_iter().filter_map(|job| job.key).collect();
+    /// assert_eq!(keys, ["sooner", "later"]);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn pending_jobs(&self, limit: usize) -> Result<Vec<PendingJob>, Error> {
+        match self.engine.call(Op::List { limit })? {
+            Reply::List(jobs) => Ok(jobs),
+            _ => unreachable!("a list is answered by a list"),
         }
     }
 

@@ -171,6 +171,39 @@ fn a_file_in_use_is_named_and_free_after_stop() {
     builder().open(&path).unwrap();
 }
 
+/// Set for a child of the test below: the file that it has to try.
+const IN_USE: &str = "DURABLE_TEST_IN_USE";
+
+#[test]
+fn a_file_in_use_is_refused_to_another_process() {
+    if let Ok(path) = std::env::var(IN_USE) {
+        match builder().open(&path) {
+            Err(error @ Error::InUse(_)) => println!("refused: {error}"),
+            other => panic!("{other:?}"),
+        }
+        return;
+    }
+    let folder = Folder::new();
+    let path = folder.file("timers.redb");
+    let timer = builder().open(&path).unwrap();
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_file_in_use_is_refused_to_another_process"])
+        .arg("--nocapture")
+        .env(IN_USE, &path)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{said}");
+    let refusal = said.lines().find(|line| line.contains("refused: "));
+    assert!(
+        refusal.is_some_and(|line| line.contains(&path.display().to_string())),
+        "{said}"
+    );
+    // The first one has not noticed.
+    timer.job("mail").after(HOUR).unwrap();
+    assert_eq!(timer.pending().unwrap(), 1);
+}
+
 #[test]
 fn a_leftover_of_a_killed_creation_is_taken_over() {
     let folder = Folder::new();

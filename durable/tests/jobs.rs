@@ -260,3 +260,33 @@ fn a_panic_whose_payload_panics_is_a_retry_too() {
     clock.advance(HOUR);
     assert_eq!((timer.stats().fired, timer.pending().unwrap()), (2, 0));
 }
+
+#[test]
+fn lateness_is_from_the_due_time_to_the_handler() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(100));
+    let timer = DurableTimer::builder()
+        .on("mail", |job| match job.payload() {
+            b"later" if job.attempt() == 1 => Outcome::RetryAfter(Duration::from_secs(10)),
+            _ => Outcome::Done,
+        })
+        .open_in_memory(&clock)
+        .unwrap();
+    assert_eq!(timer.stats().lateness.count(), 0);
+    // Overdue when it is stored.
+    let overdue = std::time::UNIX_EPOCH + Duration::from_secs(60);
+    timer.job("mail").at(overdue).unwrap();
+    clock.advance(ms(1));
+    let lateness = timer.stats().lateness;
+    assert_eq!(lateness.count(), 1);
+    assert!(
+        lateness.max() >= Duration::from_secs(40) && lateness.max() < Duration::from_secs(41),
+        "{lateness:?}"
+    );
+    // On time, twice: a retry is late by its own time.
+    timer.job("mail").payload("later").after(ms(5)).unwrap();
+    clock.advance(Duration::from_secs(20));
+    let lateness = timer.stats().lateness;
+    assert_eq!(lateness.count(), 3);
+    assert!(lateness.quantile(0.5) < ms(2), "{lateness:?}");
+}

@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use hashed_wheel::{Lateness, ManualClock};
 use hashed_wheel_durable::{
-    DeadJob, DurableTimer, DurableTimerBuilder, Error, Job, NewJob, Outcome, Scheduled, Stats,
+    DeadJob, DurableTimer, DurableTimerBuilder, Error, Job, NewJob, Outcome, PendingJob, Scheduled,
+    Stats,
 };
 
 fn shared<T: Send + Sync + Debug + 'static>() {}
@@ -20,6 +21,7 @@ fn types_have_their_traits() {
     shared::<Job>();
     shared::<Stats>();
     shared::<DeadJob>();
+    shared::<PendingJob>();
     shared::<Outcome>();
     value::<Scheduled>();
     error::<Error>();
@@ -78,6 +80,7 @@ fn methods_take_and_return_what_the_contract_says() -> Result<(), Error> {
     timer.job("a").payload("dead").after(Duration::ZERO)?;
     clock.advance(Duration::from_secs(1));
     let _: u64 = timer.pending()?;
+    let _: Vec<PendingJob> = timer.pending_jobs(10)?;
     let dead: Vec<DeadJob> = timer.dead(10)?;
     let _: bool = timer.revive(dead[0].id)?;
     let _: bool = timer.discard(dead[0].id)?;

@@ -25,7 +25,7 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hashed_wheel::{HashedWheelTimer, ManualClock};
+use hashed_wheel::{HashedWheelTimer, Lateness, ManualClock};
 use parking_lot::Mutex;
 
 use self::core::Core;
@@ -71,6 +71,8 @@ pub(crate) struct Engine {
     inbox: Inbox,
     flight: Flight,
     counters: Counters,
+    /// How late handlers began.
+    lateness: Mutex<Lateness>,
     /// Kinds without a handler that have been logged.
     unhandled: Mutex<Vec<String>>,
     /// On a manual clock.
@@ -157,6 +159,7 @@ impl Engine {
             inbox: Inbox::default(),
             flight: Flight::default(),
             counters: Counters::default(),
+            lateness: Mutex::default(),
             unhandled: Mutex::new(unhandled),
             manual,
             threads: Mutex::default(),
@@ -192,7 +195,7 @@ impl Engine {
 
     pub(crate) fn stats(&self) -> Stats {
         self.counters
-            .snapshot(self.flight.in_memory(), self.wheel.stats().lateness)
+            .snapshot(self.flight.in_memory(), self.lateness.lock().clone())
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -284,6 +287,8 @@ impl Engine {
             return Verdict::GiveBack;
         };
         count(&self.counters.fired);
+        let late = self.wall.since(claim.due);
+        self.lateness.lock().record(late);
         let (id, attempt) = (claim.id, claim.attempt);
         let (kind, handler) = &self.settings.handlers[claim.handler];
         let job = Job::new(kind.clone(), claim, DurableTimer::for_handler(me));

@@ -145,6 +145,7 @@ on_every_store! {
     an_interrupted_attempt_that_was_counted_is_judged,
     an_interrupted_job_given_back_is_not_counted,
     an_interrupted_job_keeps_its_key_and_can_be_moved_and_cancelled,
+    a_list_has_all_that_are_not_dead_by_due_time,
     operations_of_one_transaction_see_each_other,
     earliest_is_that_of_handled_kinds,
     reading_writes_nothing,
@@ -803,11 +804,80 @@ fn earliest_is_that_of_handled_kinds(subject: &mut dyn Subject) {
     assert_eq!(committed.earliest, Earliest::default());
 }
 
+fn list(subject: &mut dyn Subject, limit: usize) -> Vec<PendingJob> {
+    match one(subject, Op::List { limit }) {
+        Reply::List(jobs) => jobs,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn a_list_has_all_that_are_not_dead_by_due_time(subject: &mut dyn Subject) {
+    assert_eq!(list(subject, 10), []);
+    add(subject, "mail", Some("dead"), 1);
+    let claimed = claim_one(subject, 1);
+    let verdict = Verdict::Dead {
+        attempts: 1,
+        error: "no".into(),
+    };
+    assert!(finish(subject, &claimed, verdict));
+    add(subject, "mail", Some("retried"), 2);
+    let claimed = claim_one(subject, 2);
+    let verdict = Verdict::Retry {
+        due: 60,
+        attempts: 3,
+    };
+    assert!(finish(subject, &claimed, verdict));
+    add(subject, "mail", Some("interrupted"), 30);
+    claim_one(subject, 30);
+    assert_eq!(recover(subject), 1);
+    add(subject, "call", None, 5);
+    let running = claim_one(subject, 5);
+    // Without a handler.
+    add(subject, "fax", Some("unhandled"), 20);
+    add(subject, "call", Some("far"), Millis::MAX);
+
+    let seen: Vec<_> = list(subject, 10)
+        .into_iter()
+        .map(|job| {
+            let due = crate::time::millis_of(job.due);
+            (job.kind, job.key, due, job.attempts, job.claimed)
+        })
+        .collect();
+    let expected = |kind: &str, key: &str, due, attempts, claimed| {
+        let key = (!key.is_empty()).then(|| key.to_owned());
+        (kind.to_owned(), key, due, attempts, claimed)
+    };
+    assert_eq!(
+        seen,
+        [
+            expected("call", "", 5, 0, true),
+            expected("fax", "unhandled", 20, 0, false),
+            expected("mail", "interrupted", 30, 0, false),
+            expected("mail", "retried", 60, 3, false),
+            expected("call", "far", Millis::MAX, 0, false),
+        ]
+    );
+    let first = list(subject, 2);
+    assert_eq!(first.len(), 2);
+    assert_eq!(
+        (first[0].id, first[0].payload.as_slice()),
+        (running.id, b"call 5".as_slice())
+    );
+    assert_eq!(list(subject, 0), []);
+    // In a transaction that writes it sees what came before it.
+    let ops = vec![Op::Cancel { key: "far".into() }, Op::List { limit: 10 }];
+    let Reply::List(jobs) = subject.store().commit(&ops).unwrap().replies.remove(1) else {
+        panic!()
+    };
+    assert_eq!(jobs.len(), 4);
+}
+
 fn reading_writes_nothing(subject: &mut dyn Subject) {
     add(subject, "mail", Some("a"), 10);
     for op in [
         Op::Pending,
         Op::Dead { limit: 5 },
+        Op::List { limit: 5 },
         Op::Claim {
             until: 9,
             limit: 10,

@@ -6,8 +6,8 @@ use super::{
     Claim, Committed, Earliest, INTERRUPTED, Id, Judge, Op, Reply, Store, Verdict, earlier,
 };
 use crate::error::StoreError;
-use crate::job::{DeadJob, Scheduled};
-use crate::time::Millis;
+use crate::job::{DeadJob, PendingJob, Scheduled};
+use crate::time::{Millis, time_of};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
@@ -305,6 +305,7 @@ impl MemoryStore {
             ),
             Op::Discard { id } => Reply::Found(self.is_dead(id) && self.take(id).is_some()),
             Op::Pending => Reply::Pending((self.jobs.len() - self.dead) as u64),
+            Op::List { limit } => Reply::List(self.list(limit)),
             Op::Dead { limit } => Reply::Dead(self.dead_jobs(limit)),
         }
     }
@@ -313,6 +314,28 @@ impl MemoryStore {
         self.jobs
             .get(&id)
             .is_some_and(|record| matches!(record.state, State::Dead { .. }))
+    }
+
+    fn list(&self, limit: usize) -> Vec<PendingJob> {
+        let mut pending: Vec<(&Id, &Record)> = self
+            .jobs
+            .iter()
+            .filter(|(_, record)| !matches!(record.state, State::Dead { .. }))
+            .collect();
+        pending.sort_by_key(|(id, record)| (record.due, **id));
+        pending
+            .into_iter()
+            .take(limit)
+            .map(|(&id, record)| PendingJob {
+                id,
+                kind: self.kinds[record.kind as usize].clone(),
+                key: record.key.clone(),
+                payload: record.payload.clone(),
+                due: time_of(record.due),
+                attempts: record.attempts,
+                claimed: matches!(record.state, State::Claimed { .. }),
+            })
+            .collect()
     }
 
     fn dead_jobs(&self, limit: usize) -> Vec<DeadJob> {

@@ -48,7 +48,7 @@ use std::time::Duration;
 
 pub(crate) use self::lease::Leases;
 use crate::error::StoreError;
-use crate::job::{DeadJob, Scheduled};
+use crate::job::{DeadJob, PendingJob, Scheduled};
 use crate::time::Millis;
 
 /// The number of a job. Never given twice by a store.
@@ -89,6 +89,8 @@ pub(crate) enum Op {
     Discard { id: Id },
     /// Counts all that are not dead. [`Reply::Pending`].
     Pending,
+    /// Reads jobs that are not dead, of all kinds, the earliest due first. [`Reply::List`].
+    List { limit: usize },
     /// Reads dead jobs. [`Reply::Dead`].
     Dead { limit: usize },
 }
@@ -120,6 +122,7 @@ pub(crate) enum Reply {
         next: Option<Millis>,
     },
     Pending(u64),
+    List(Vec<PendingJob>),
     Dead(Vec<DeadJob>),
 }
 

@@ -16,13 +16,15 @@ use ::redb::{
 
 use self::index::{bounds, in_order};
 use self::layout::{
-    CLAIMED, Claimed, DEAD, INTERRUPTIONS, JOBS, Place, WAITING, decode_dead, parts,
+    CLAIMED, Claimed, DEAD, INTERRUPTIONS, JOBS, Place, WAITING, decode_dead, due_of, id_of,
+    kind_of, parts,
 };
 use self::work::Work;
 use super::{Committed, Earliest, Judge, Op, Reply, Store};
 use crate::broken::{self, Defect};
 use crate::error::StoreError;
-use crate::job::DeadJob;
+use crate::job::{DeadJob, PendingJob};
+use crate::time::time_of;
 
 /// The most memory that redb keeps pages in.
 const CACHE: usize = 64 << 20;
@@ -119,6 +121,14 @@ impl RedbStore {
                     let dead = transaction.open_table(DEAD)?;
                     Reply::Dead(read_dead(&jobs, &dead, &self.kinds, *limit)?)
                 }
+                Op::List { limit } => Reply::List(read_pending(
+                    &transaction.open_table(JOBS)?,
+                    &transaction.open_table(WAITING)?,
+                    &transaction.open_table(INTERRUPTIONS)?,
+                    &transaction.open_table(CLAIMED)?,
+                    &self.kinds,
+                    *limit,
+                )?),
                 _ => Reply::Pending(
                     transaction.open_table(WAITING)?.len()?
                         + transaction.open_table(INTERRUPTIONS)?.len()?
@@ -205,7 +215,7 @@ impl Store for RedbStore {
     fn commit(&mut self, ops: &[Op]) -> std::result::Result<Committed, StoreError> {
         if ops
             .iter()
-            .all(|op| matches!(op, Op::Pending | Op::Dead { .. }))
+            .all(|op| matches!(op, Op::Pending | Op::List { .. } | Op::Dead { .. }))
         {
             self.try_read(ops)
                 .map_err(|error| self.failed("cannot read", error))
@@ -214,6 +224,53 @@ impl Store for RedbStore {
                 .map_err(|error| self.failed("cannot write", error))
         }
     }
+}
+
+/// Reads jobs that are not dead, over all kinds, the earliest due first.
+fn read_pending(
+    jobs: &impl ReadableTable<u64, &'static [u8]>,
+    waiting: &impl ReadableTable<&'static Place, u32>,
+    interrupted: &impl ReadableTable<&'static Place, u32>,
+    claimed: &impl ReadableTable<u64, &'static [u8; 33]>,
+    kinds: &Kinds,
+    limit: usize,
+) -> Result<Vec<PendingJob>> {
+    // The claimed ones are few. Of each kind, no more than the limit can be among the earliest.
+    let mut places = Vec::new();
+    for entry in claimed.iter()? {
+        let claim = Claimed::decode(entry?.1.value());
+        places.push((claim.place, claim.attempts, true));
+    }
+    for &kind in kinds.names.keys() {
+        let (first, last) = bounds(kind);
+        let range = waiting.range::<&Place>(&first..=&last)?.take(limit);
+        for entry in range.chain(interrupted.range::<&Place>(&first..=&last)?.take(limit)) {
+            let (place, attempts) = entry?;
+            places.push((*place.value(), attempts.value(), false));
+        }
+    }
+    places.sort_unstable_by_key(|(place, ..)| (due_of(place), id_of(place)));
+    let mut found = Vec::new();
+    for (place, attempts, claimed) in places.into_iter().take(limit) {
+        let Some(job) = jobs.get(id_of(&place))? else {
+            continue;
+        };
+        let (key, payload) = parts(job.value());
+        found.push(PendingJob {
+            id: id_of(&place),
+            kind: kinds
+                .names
+                .get(&kind_of(&place))
+                .cloned()
+                .unwrap_or_default(),
+            key: key.map(str::to_owned),
+            payload: payload.to_vec(),
+            due: time_of(due_of(&place)),
+            attempts,
+            claimed,
+        });
+    }
+    Ok(found)
 }
 
 fn read_dead(

@@ -18,6 +18,7 @@ pub(super) enum Query {
     Revive,
     Discard,
     Pending,
+    List,
     Dead,
     Close,
     Renew,
@@ -65,6 +66,18 @@ fn earliest(jobs: &str, state: u8) -> String {
     format!(
         "(SELECT min(c.due) FROM unnest($1::text[]) AS k(kind) CROSS JOIN LATERAL
             (SELECT due FROM {jobs} WHERE state = {state} AND kind = k.kind COLLATE \"C\" ORDER BY due, id LIMIT 1) c)"
+    )
+}
+
+/// The kinds that have jobs in this state, by a look into the index for each.
+fn kinds(jobs: &str, state: u8) -> String {
+    format!(
+        "(WITH RECURSIVE k AS (
+            (SELECT kind FROM {jobs} WHERE state = {state} ORDER BY kind LIMIT 1)
+            UNION ALL
+            SELECT (SELECT j.kind FROM {jobs} j WHERE j.state = {state} AND j.kind > k.kind ORDER BY j.kind LIMIT 1)
+            FROM k WHERE k.kind IS NOT NULL
+        ) SELECT kind FROM k WHERE kind IS NOT NULL)"
     )
 }
 
@@ -169,6 +182,25 @@ pub(super) fn text(query: Query, names: &Names) -> String {
         ),
         Query::Discard => format!("DELETE FROM {jobs} WHERE id = $1 AND state = 3 RETURNING id"),
         Query::Pending => format!("SELECT count(*) FROM {jobs} WHERE state <= 2"),
+        // How many. The earliest of each kind, and all claims, which are few.
+        Query::List => {
+            let waiting = |state: u8| {
+                format!(
+                    "SELECT c.* FROM {} AS k CROSS JOIN LATERAL (
+                        SELECT id, kind, key, payload, due, attempts, false FROM {jobs}
+                        WHERE state = {state} AND kind = k.kind ORDER BY due, id LIMIT $1
+                    ) AS c",
+                    kinds(jobs, state)
+                )
+            };
+            format!(
+                "SELECT * FROM (({}) UNION ALL ({}) UNION ALL
+                    (SELECT id, kind, key, payload, due, attempts, true FROM {jobs} WHERE state = 2)
+                ) AS found(id, kind, key, payload, due, attempts, claimed) ORDER BY due, id LIMIT $1",
+                waiting(0),
+                waiting(1)
+            )
+        }
         Query::Dead => format!(
             "SELECT id, kind, key, payload, attempts, error FROM {jobs} WHERE state = 3 ORDER BY id LIMIT $1"
         ),
@@ -198,24 +230,12 @@ pub(super) fn text(query: Query, names: &Names) -> String {
             earliest(jobs, 0),
             earliest(jobs, 1)
         ),
-        // Kinds that have waiting jobs, by a look into the index for each.
-        Query::Unhandled => {
-            let walk = |state: u8| {
-                format!(
-                    "(WITH RECURSIVE k AS (
-                        (SELECT kind FROM {jobs} WHERE state = {state} ORDER BY kind LIMIT 1)
-                        UNION ALL
-                        SELECT (SELECT j.kind FROM {jobs} j WHERE j.state = {state} AND j.kind > k.kind ORDER BY j.kind LIMIT 1)
-                        FROM k WHERE k.kind IS NOT NULL
-                    ) SELECT kind FROM k WHERE kind IS NOT NULL)"
-                )
-            };
-            format!(
-                "SELECT kind FROM ({} UNION {}) AS found WHERE kind <> ALL($1::text[]) ORDER BY kind",
-                walk(0),
-                walk(1)
-            )
-        }
+        // Kinds.
+        Query::Unhandled => format!(
+            "SELECT kind FROM ({} UNION {}) AS found WHERE kind <> ALL($1::text[]) ORDER BY kind",
+            kinds(jobs, 0),
+            kinds(jobs, 1)
+        ),
         // The id of a transaction: did it commit? If it is still under way, its connection is gone: it is ended.
         Query::Status => "SELECT pg_xact_status($1::text::xid8),
                 (SELECT bool_or(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_xid = $1::text::xid8::xid)"

@@ -10,8 +10,8 @@ use ::postgres::{Error, Row};
 use super::super::{Claim, Earliest, Id, Op, Reply, Verdict, earlier};
 use super::link::Session;
 use super::sql::Query;
-use crate::job::{DeadJob, Scheduled};
-use crate::time::Millis;
+use crate::job::{DeadJob, PendingJob, Scheduled};
+use crate::time::{Millis, time_of};
 
 /// What does not change from one transaction to the next.
 pub(super) struct Kinds {
@@ -315,6 +315,10 @@ impl<'a> Work<'a> {
                 let count: i64 = self.session.query(Query::Pending, &[])?[0].get(0);
                 Reply::Pending(count as u64)
             }
+            Op::List { limit } => {
+                let rows = self.session.query(Query::List, &[&at_most(*limit)])?;
+                Reply::List(rows.iter().map(pending_job).collect())
+            }
             Op::Dead { limit } => {
                 let rows = self.session.query(Query::Dead, &[&at_most(*limit)])?;
                 Reply::Dead(rows.iter().map(dead_job).collect())
@@ -408,6 +412,18 @@ pub(super) fn bury(
     let attempts = i64::from(attempts);
     let rows = session.query(Query::Bury, &[&id, &token, &attempts, &error])?;
     Ok(!rows.is_empty())
+}
+
+fn pending_job(row: &Row) -> PendingJob {
+    PendingJob {
+        id: row.get::<_, i64>(0) as Id,
+        kind: row.get(1),
+        key: row.get(2),
+        payload: row.get(3),
+        due: time_of(row.get(4)),
+        attempts: row.get::<_, i64>(5) as u32,
+        claimed: row.get(6),
+    }
 }
 
 fn dead_job(row: &Row) -> DeadJob {

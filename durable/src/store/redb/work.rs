@@ -8,7 +8,7 @@ use super::layout::{
     CLAIMED, Claimed, DEAD, INTERRUPTIONS, JOBS, KEYS, KINDS, META, Place, WAITING, array, body,
     decode_dead, due_of, encode_dead, id_of, kind_of, parts, place,
 };
-use super::{Kinds, Numbers, Result, read_dead};
+use super::{Kinds, Numbers, Result, read_dead, read_pending};
 use crate::broken::{self, Defect};
 use crate::job::Scheduled;
 use crate::time::Millis;
@@ -178,6 +178,14 @@ impl<'t> Work<'t> {
             Op::Pending => {
                 Reply::Pending(self.waiting.len()? + self.interrupted.len()? + self.claimed.len()?)
             }
+            Op::List { limit } => Reply::List(read_pending(
+                &self.jobs,
+                &self.waiting,
+                &self.interrupted,
+                &self.claimed,
+                self.kinds,
+                *limit,
+            )?),
             Op::Dead { limit } => {
                 Reply::Dead(read_dead(&self.jobs, &self.dead, self.kinds, *limit)?)
             }
