@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""Opens the page of the delay queue in a real browser, and uses it.
+
+    cargo build -p delay-queue-service
+    durable/service/tests/page.py target/debug/delay-queue-service
+    durable/service/tests/page.py target/debug/delay-queue-service --picture durable/service/page.png
+
+Needs Chromium and its driver (Debian: chromium, chromium-driver) and Python's standard library: WebDriver is JSON over
+HTTP. Ends with 0 if all holds, with 1 if not, and with 3 where there is no browser.
+"""
+
+import base64
+import http.server
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+
+FLAGS = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--hide-scrollbars", "--force-device-scale-factor=1",
+]
+PATIENCE = 30  # seconds, for whatever is waited for
+LOOPBACK = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+
+
+def ask(url, body=None, method=None):
+    """An HTTP request with or without JSON; what comes back."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+    try:
+        with LOOPBACK.open(request, timeout=60) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        raise RuntimeError(f"{url}: {error.read().decode()[:600]}") from None
+
+
+def first_line(process, words):
+    """The first line a program prints that has `words` in it."""
+    for line in process.stdout:
+        if words in line:
+            return line
+    raise RuntimeError(f"{process.args[0]} ended without saying `{words}`")
+
+
+def wait_for(what, holds):
+    """Repeats `holds` until it is true, and returns that."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        found = holds()
+        if found:
+            return found
+        assert time.monotonic() < until, f"not within {PATIENCE} s: {what}"
+        time.sleep(0.1)
+
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """Receives the calls; fails at /broken until it is mended."""
+
+    calls = []
+    mended = False
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        Receiver.calls.append((self.path, self.headers["delay-queue-key"], json.loads(body)))
+        self.send_response(500 if self.path == "/broken" and not Receiver.mended else 200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+class Page:
+    """A browser with one page."""
+
+    def __init__(self, driver, profile):
+        options = {"args": FLAGS + [f"--user-data-dir={profile}", "--window-size=1120,900"]}
+        options["binary"] = shutil.which("chromium")
+        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        made = ask(f"{driver}/session", {"capabilities": {"alwaysMatch": wanted}})
+        self.at = f"{driver}/session/{made['value']['sessionId']}"
+
+    def do(self, command, **parameters):
+        return ask(f"{self.at}/{command}", parameters)["value"]
+
+    def run(self, script, *args):
+        return self.do("execute/sync", script=script, args=list(args))
+
+    def find(self, selector):
+        return self.do("element", using="css selector", value=selector)[ELEMENT]
+
+    def click(self, selector):
+        self.do(f"element/{self.find(selector)}/click")
+
+    def type(self, selector, text):
+        found = self.find(selector)
+        self.do(f"element/{found}/clear")
+        self.do(f"element/{found}/value", text=text)
+
+    def text(self, selector):
+        return self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
+
+    def rows(self, table):
+        """The visible text of each row, by key."""
+        rows = self.run("return [...document.querySelectorAll(arguments[0] + ' tbody tr')].map(row => [...row.cells].map(cell => cell.innerText))", f"#{table}")
+        return {row[0]: row for row in rows}
+
+    def schedule(self, callback, delay, key, payload=None):
+        self.type("[name=callback]", callback)
+        self.type("[name=delay]", str(delay))
+        self.type("[name=key]", key)
+        if payload is not None:
+            self.type("[name=payload]", payload)
+        self.click("#new button")
+
+    def dark(self, yes):
+        emulation = {"features": [{"name": "prefers-color-scheme", "value": "dark" if yes else "light"}]}
+        self.do("goog/cdp/execute", cmd="Emulation.setEmulatedMedia", params=emulation)
+
+    def picture(self):
+        """The page as PNG."""
+        return base64.b64decode(ask(f"{self.at}/screenshot")["value"])
+
+    def complaints(self):
+        return [line["message"] for line in self.do("se/log", type="browser")]
+
+    def close(self):
+        ask(self.at, method="DELETE")
+
+
+def check(page, address, receiver):
+    page.do("url", url=address)
+    wait_for("the page is connected", lambda: page.text("#link") == "connected")
+    assert page.text("#pending-empty") and page.text("#dead-empty")
+
+    # What is scheduled on the page is listed, in the order of due times, and nothing in it is taken for HTML.
+    page.schedule(f"{receiver}/ok", 3000, "later", '{"text": "<b>bold</b>"}')
+    wait_for("the first job is listed", lambda: "later" in page.rows("pending"))
+    page.schedule(f"{receiver}/ok", 2000, "sooner<i>")
+    wait_for("two jobs in their order", lambda: list(page.rows("pending")) == ["sooner<i>", "later"])
+    assert "<b>bold</b>" in page.rows("pending")["later"][3], page.rows("pending")
+    assert page.text("#pending-count") == "2"
+    counted = page.rows("pending")["later"][1]
+    wait_for("the time counts down", lambda: page.rows("pending")["later"][1] != counted)
+    print("jobs are scheduled, listed and counted down")
+
+    # A mistake is told, and nothing is made.
+    page.schedule("http://192.0.2.1/", 5, "refused")
+    wait_for("the refusal is told", lambda: "is not allowed" in page.text("#said.bad"))
+    page.schedule(f"{receiver}/ok", 5, "later")
+    wait_for("the conflict is told", lambda: "waits under" in page.text("#said.bad"))
+    page.schedule(f"{receiver}/ok", 5, "odd", "{")
+    wait_for("a payload that is no JSON is told", lambda: "no JSON" in page.text("#said.bad"))
+    assert list(page.rows("pending")) == ["sooner<i>", "later"]
+    print("mistakes are told")
+
+    # A job is moved to now and called; the form survives the page's looking again.
+    page.click("[aria-label='Move later']")
+    time.sleep(1.5)
+    page.type("[aria-label='Seconds from now for later']", "0")
+    page.click("#pending td.do form button")
+    wait_for("the moved job is called", lambda: any(key == "later" for _, key, _ in Receiver.calls))
+    wait_for("it is gone from the page", lambda: "later" not in page.rows("pending"))
+    assert Receiver.calls[0][2] == {"text": "<b>bold</b>"}, Receiver.calls
+    page.click("[aria-label='Cancel sooner<i>']")
+    wait_for("the cancelled one is gone", lambda: page.text("#pending-empty"))
+    print("jobs are moved and cancelled")
+
+    # A failure becomes a dead letter. One is discarded, the other works when it is revived.
+    for key in ["a", "b"]:
+        page.schedule(f"{receiver}/broken", 0, key, "1")
+        wait_for("it has failed", lambda key=key: key in page.rows("dead"))
+    assert "500" in page.rows("dead")["a"][3], page.rows("dead")
+    assert page.text("#dead-count") == "2"
+    page.click("[aria-label='Discard b']")
+    wait_for("the discarded one is gone", lambda: list(page.rows("dead")) == ["a"])
+    Receiver.mended = True
+    page.click("[aria-label='Revive a']")
+    wait_for("the revived one is gone", lambda: page.text("#dead-empty"))
+    wait_for("and was called", lambda: sum(key == "a" for _, key, _ in Receiver.calls) == 2)
+    print("dead letters are shown, revived and discarded")
+
+    light = page.run("return getComputedStyle(document.body).backgroundColor")
+    page.dark(True)
+    wait_for("another colour in the dark", lambda: page.run("return getComputedStyle(document.body).backgroundColor") != light)
+    page.dark(False)
+    wide = page.run("return document.documentElement.scrollWidth > innerWidth")
+    assert not wide, "the page is wider than its window"
+    print("light and dark")
+
+    # The browser itself notes every refused request: those were meant.
+    complaints = [line for line in page.complaints() if "Failed to load resource" not in line]
+    assert not complaints, f"the console says: {complaints}"
+    print("nothing in the console")
+
+
+def take_picture(page, address, receiver, path):
+    page.do("url", url=address)
+    for key, seconds in [("order:1841", 42), ("order:1842", 611), ("trial:77", 86400 * 3), ("session:9f", 1790)]:
+        page.schedule(f"{receiver}/close", seconds, key, json.dumps({"close": key}))
+        wait_for("it is listed", lambda key=key: key in page.rows("pending"))
+    page.schedule(f"{receiver}/broken", 0, "mail:12", '{"to": "user 12"}')
+    wait_for("it has failed", lambda: "mail:12" in page.rows("dead"))
+    page.type("[name=callback]", f"{receiver}/hook")
+    for dark in [False, True]:
+        page.dark(dark)
+        time.sleep(0.3)
+        with open(path.replace(".png", "-dark.png") if dark else path, "wb") as file:
+            file.write(page.picture())
+
+
+def main():
+    arguments = sys.argv[1:]
+    if len(arguments) not in (1, 3) or (len(arguments) == 3 and arguments[1] != "--picture"):
+        sys.exit("usage: page.py PROGRAM [--picture FILE]")
+    for needed in ["chromium", "chromedriver"]:
+        if not shutil.which(needed):
+            print(f"{needed} is not installed: the page is not tested in a browser")
+            sys.exit(3)
+    processes = []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    receiver = f"http://127.0.0.1:{server.server_port}"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        try:
+            service = [arguments[0], "--listen", "127.0.0.1:0", "--file", f"{folder}/jobs.redb", "--attempts", "1"]
+            for command in [service, ["chromedriver", "--port=0"]]:
+                processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            address = first_line(processes[0], "open http").split()[1]
+            port = first_line(processes[1], "successfully on port ").split("on port ")[1].strip(" .\n")
+            page = Page(f"http://127.0.0.1:{port}", f"{folder}/profile")
+            try:
+                if len(arguments) == 3:
+                    take_picture(page, address, receiver, arguments[2])
+                else:
+                    check(page, address, receiver)
+            finally:
+                page.close()
+        except (AssertionError, RuntimeError, OSError) as error:
+            sys.exit(f"FAILED: {error}")
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+
+
+main()
