@@ -30,7 +30,7 @@ mod verify;
 
 use std::error::Error;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, process, thread};
@@ -335,35 +335,37 @@ impl Torture {
         Ok(())
     }
 
-    /// Waits for a child that ends by itself.
-    fn wait(mut child: Child) -> Result<ExitStatus, String> {
-        let started = Instant::now();
+    /// Waits for a child that ends by itself. However slow the machine is, it writes to its journal meanwhile.
+    fn wait(mut child: Child, journal: &Path) -> Result<ExitStatus, String> {
+        let (mut written, mut since) = (0, Instant::now());
         loop {
             match child.try_wait() {
                 Ok(Some(status)) => return Ok(status),
-                Ok(None) if started.elapsed() > Duration::from_secs(60) => {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    return Err(
-                        "a child that should finish all jobs did not end in a minute".into(),
-                    );
-                }
-                Ok(None) => thread::sleep(Duration::from_millis(1)),
+                Ok(None) => {}
                 Err(error) => return Err(error.to_string()),
             }
+            let length = fs::metadata(journal).map_or(0, |file| file.len());
+            if length != written {
+                (written, since) = (length, Instant::now());
+            } else if since.elapsed() > Duration::from_secs(60) {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err("a child that should finish all jobs stood still for a minute".into());
+            }
+            thread::sleep(Duration::from_millis(1));
         }
     }
 
     /// Lets a child finish all jobs, and settles the account.
     fn settle(&mut self) -> Result<(), String> {
         let child = self.spawn("finish", "store.redb", Stdio::null())?;
-        let status = Self::wait(child)?;
+        let journal = self.folder.join("store.redb.journal");
+        let status = Self::wait(child, &journal)?;
         if !status.success() {
             return Err(format!(
                 "the child that should finish all jobs failed: {status}"
             ));
         }
-        let journal = self.folder.join("store.redb.journal");
         self.verifier.settled(&journal)?;
         fs::write(&journal, "").map_err(|error| error.to_string())
     }
@@ -375,7 +377,7 @@ impl Torture {
         let mut deaths = 0;
         loop {
             let child = self.spawn("poison", &store, Stdio::null())?;
-            let status = Self::wait(child)?;
+            let status = Self::wait(child, &journal)?;
             if status.success() {
                 break;
             }
