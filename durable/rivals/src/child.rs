@@ -9,7 +9,7 @@
 //! child NAME STORE LOG work HANDLER_MS         # runs until it is killed
 //! ```
 //!
-//! The log has a line for every job that was acknowledged (`stored ID`), and for every run (`ran ID`).
+//! The log has a line for every job that was acknowledged (`stored ID`), and for every run that came to its end (`ran ID`).
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -29,14 +29,14 @@ static HANDLER_MS: AtomicU64 = AtomicU64::new(0);
 
 /// What every handler does.
 pub(crate) fn handle(id: u64) {
-    let now = SystemTime::now();
-    note("ran", id);
-    *LAST.lock().unwrap() = Some((id, now));
-    RAN.fetch_add(1, Ordering::SeqCst);
+    *LAST.lock().unwrap() = Some((id, SystemTime::now()));
     let millis = HANDLER_MS.load(Ordering::SeqCst);
     if millis > 0 {
         std::thread::sleep(Duration::from_millis(millis));
     }
+    // At its end: what is killed before it has to run again.
+    note("ran", id);
+    RAN.fetch_add(1, Ordering::SeqCst);
 }
 
 /// One write: a kill leaves the whole line or nothing of it.
