@@ -52,9 +52,16 @@ fn no_wake_up_without_jobs_and_one_a_second_with_a_far_one() {
     thread::sleep(ms(2200));
     assert_eq!(sleeps() - before, 0, "wake-ups without anything to do");
 
-    timer.job("mail").after(HOUR).unwrap();
+    timer.job("mail").key("far").after(HOUR).unwrap();
     let before = settled();
     thread::sleep(ms(2500));
     let count = sleeps() - before;
     assert!((1..=3).contains(&count), "{count} wake-ups in 2.5 s");
+
+    // Nobody is woken for a job that was cancelled, but for the look that finds it gone.
+    assert!(timer.cancel("far").unwrap());
+    thread::sleep(ms(1200));
+    let before = settled();
+    thread::sleep(ms(2200));
+    assert_eq!(sleeps() - before, 0, "wake-ups for a job that is gone");
 }

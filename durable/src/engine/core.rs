@@ -23,6 +23,8 @@ pub(super) struct Core {
     store: Box<dyn Store>,
     /// Lower bounds: a job that was cancelled or moved may have been the earliest. Exact after each claim.
     earliest: Earliest,
+    /// A job was cancelled, moved or replaced since they were read.
+    loose: bool,
     /// How long before it is due a job may be claimed, in milliseconds.
     lead: Millis,
     /// Claims that are not finished.
@@ -42,6 +44,7 @@ impl Core {
         Core {
             store,
             earliest,
+            loose: false,
             lead: millis(lead),
             in_flight: 0,
             alone: false,
@@ -148,6 +151,20 @@ impl Core {
         }
     }
 
+    /// Reads the earliest due times again, if they may be those of jobs that are gone: nobody is to be woken for these for years.
+    pub(super) fn tighten(&mut self) {
+        if self.loose {
+            match self.store.earliest() {
+                Ok(earliest) => {
+                    self.earliest = earliest;
+                    self.loose = false;
+                }
+                // The bounds hold; the next transaction meets what is wrong.
+                Err(error) => log::warn!("{error}"),
+            }
+        }
+    }
+
     /// How long nothing has to be looked at, if nobody calls; `None`: for ever.
     pub(super) fn rest(&self, engine: &Engine, stopping: bool) -> Option<Duration> {
         let until = |time: Instant| time.saturating_duration_since(Instant::now());
@@ -235,6 +252,11 @@ impl Core {
             (Effect::Dead, Reply::Found(true)) => count(&counters.dead),
             _ => {}
         }
+        self.loose |= matches!(
+            (effect, reply),
+            (Effect::Cancel | Effect::Other, Reply::Found(true))
+                | (_, Reply::Scheduled(Scheduled::Replaced))
+        );
         if effect.is_finish() {
             self.in_flight -= 1;
             self.alone = false;

@@ -148,6 +148,7 @@ fn step(
         ops.extend(core.plan(engine.wall.now(), ahead, bytes, !ops.is_empty()));
     }
     if ops.is_empty() {
+        core.tighten();
         return Ok(());
     }
     match core.transact(engine, &ops) {
