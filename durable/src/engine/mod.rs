@@ -229,10 +229,11 @@ impl Engine {
         }
     }
 
-    /// Has the wheel call `fire` when the job is due. False if the timer has been stopped: then the claim has to be given back.
+    /// Has the wheel call `fire` when the job is due. False if the timer has been stopped, or if the clock was set back since the claim was planned, so that
+    /// this would be for long: then the claim has to be given back.
     fn park(&self, claim: Claim) -> bool {
         let (id, wait) = (claim.id, self.wall.until(claim.due));
-        if !self.flight.park(claim) {
+        if wait > self.settings.lead || !self.flight.park(claim) {
             return false;
         }
         let me = self.me.clone();

@@ -6,7 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Notes, eventually, ms};
+use crate::error::StoreError;
 use crate::store::memory::MemoryStore;
+use crate::store::{Committed, Earliest, Judge, Op, Store};
 use crate::time::{ShiftedWall, WallClock};
 use crate::{DurableTimer, Outcome};
 
@@ -76,6 +78,46 @@ fn a_claim_that_proves_early_is_given_back() {
     eventually("the job", || lateness.len() == 1);
     assert!(lateness.take()[0] >= 0);
     assert_eq!(timer.stats().retried, 0);
+}
+
+/// A store during whose commits the clock is set back by an hour.
+struct SetBack(MemoryStore, Arc<ShiftedWall>);
+
+impl Store for SetBack {
+    fn recover(&mut self, judge: Judge<'_>) -> Result<usize, StoreError> {
+        self.0.recover(judge)
+    }
+
+    fn earliest(&mut self) -> Result<Earliest, StoreError> {
+        self.0.earliest()
+    }
+
+    fn unhandled(&mut self) -> Result<Vec<String>, StoreError> {
+        self.0.unhandled()
+    }
+
+    fn commit(&mut self, ops: Vec<Op>) -> Result<Committed, StoreError> {
+        self.1.0.store(-HOUR, Ordering::SeqCst);
+        self.0.commit(ops)
+    }
+}
+
+#[test]
+fn a_clock_set_back_while_a_claim_is_written_does_not_keep_it_claimed() {
+    let wall = Arc::new(ShiftedWall::default());
+    let inside = Arc::clone(&wall);
+    let timer = DurableTimer::builder()
+        .on("mail", |_| Outcome::Done)
+        .open_with(Arc::clone(&wall) as _, move |kinds| {
+            Box::new(SetBack(MemoryStore::new(kinds), inside))
+        })
+        .unwrap();
+    // Claimed by the transaction that stores it.
+    timer.job("mail").key("a").after(ms(40)).unwrap();
+    eventually("the claim to be given back", || {
+        timer.reschedule("a", ms(10)).unwrap()
+    });
+    eventually("the job", || timer.pending().unwrap() == 0);
 }
 
 #[test]
