@@ -207,13 +207,82 @@ fn a_file_in_use_is_refused_to_another_process() {
 #[test]
 fn a_leftover_of_a_killed_creation_is_taken_over() {
     let folder = Folder::new();
-    let path = folder.file("timers.redb");
-    fs::write(folder.file("timers.redb.new"), "half of a store").unwrap();
-    let timer = builder().open(&path).unwrap();
-    timer.job("mail").after(HOUR).unwrap();
-    timer.stop().unwrap();
-    assert!(!folder.file("timers.redb.new").exists());
-    assert_eq!(builder().open(&path).unwrap().pending().unwrap(), 1);
+    let empty = folder.file("empty.redb");
+    builder().open(&empty).unwrap().stop().unwrap();
+    let bare = folder.file("bare.redb");
+    drop(Database::create(&bare).unwrap());
+    let whole = fs::read(&empty).unwrap();
+    // redb writes its magic number last.
+    let without_magic = [vec![0; 9], whole[9..].to_vec()].concat();
+    for leftover in [vec![], without_magic, fs::read(&bare).unwrap(), whole] {
+        let path = folder.file("timers.redb");
+        fs::write(folder.file("timers.redb.new"), leftover).unwrap();
+        let timer = builder().open(&path).unwrap();
+        timer.job("mail").after(HOUR).unwrap();
+        timer.stop().unwrap();
+        assert!(!folder.file("timers.redb.new").exists());
+        assert_eq!(builder().open(&path).unwrap().pending().unwrap(), 1);
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+/// Opening `path` is refused because of `other`, which stays as it is.
+fn is_in_the_way(path: &Path, other: &Path) {
+    let before = fs::read(other).unwrap();
+    for _ in 0..2 {
+        match builder().open(path) {
+            Err(Error::Store(error)) => {
+                let error = error.to_string();
+                assert!(error.contains(&other.display().to_string()), "{error}");
+                assert!(error.contains("in the way"), "{error}");
+            }
+            result => panic!("{result:?}"),
+        }
+        assert_eq!(fs::read(other).unwrap(), before, "it was changed");
+        assert!(!path.exists());
+    }
+}
+
+#[test]
+fn the_name_of_an_unfinished_store_may_be_taken() {
+    let folder = Folder::new();
+    let (path, other) = (folder.file("timers"), folder.file("timers.new"));
+    fs::write(&other, "notes").unwrap();
+    is_in_the_way(&path, &other);
+    fs::remove_file(&other).unwrap();
+
+    let database = Database::create(&other).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let table = TableDefinition::<&str, &str>::new("mine");
+    transaction.open_table(table).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let before = fs::read(&other).unwrap();
+    assert!(matches!(builder().open(&path), Err(Error::Store(_))));
+    assert_eq!(fs::read(&other).unwrap().len(), before.len());
+    fs::remove_file(&other).unwrap();
+
+    store(&other);
+    match builder().open(&path) {
+        Err(Error::Store(error)) => assert!(error.to_string().contains("in the way"), "{error}"),
+        result => panic!("{result:?}"),
+    }
+    assert_eq!(builder().open(&other).unwrap().pending().unwrap(), 100);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_named_pipe_is_refused_and_not_waited_for() {
+    let folder = Folder::new();
+    let path = folder.file("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    if !made.is_ok_and(|status| status.success()) {
+        return;
+    }
+    match builder().open(&path) {
+        Err(Error::Store(error)) => assert!(error.to_string().contains("regular file"), "{error}"),
+        result => panic!("{result:?}"),
+    }
 }
 
 #[test]

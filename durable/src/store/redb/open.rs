@@ -1,7 +1,8 @@
 //! Opening and making the file.
 //!
 //! A new store is made as `NAME.new` in the same folder, under a lock, synced, and renamed only then: a kill at any moment leaves no store, or a
-//! whole one, and perhaps a `NAME.new` that the next open takes over. A file that exists is looked at, read-only, before anything is written to it.
+//! whole one, and perhaps a `NAME.new` that the next open takes over, unless it holds anything. A file that exists is looked at, read-only, before anything is
+//! written to it.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -121,6 +122,10 @@ fn open_or_create(path: &Path) -> Result<Database, Error> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
             Err(StoreError::new(format!("{} is a folder, not a file", path.display())).into())
+        }
+        // Opening a named pipe would wait for its other end.
+        Ok(metadata) if !metadata.is_file() => {
+            Err(StoreError::new(format!("{} is not a regular file", path.display())).into())
         }
         Ok(metadata) if metadata.permissions().readonly() => {
             Err(StoreError::new(format!("{} is read-only", path.display())).into())
@@ -261,25 +266,75 @@ fn create(path: &Path) -> Result<Database, Error> {
         drop(file);
         return open_existing(path);
     }
-    file.set_len(0).map_err(|error| failed("create", error))?;
+    let begun = is_begun(&file, &temporary).map_err(|error| failed("create", error))??;
+    if !begun {
+        file.set_len(0).map_err(|error| failed("create", error))?;
+    }
     let made = builder()
         .create_file(file)
-        .map_err(|error| engine_error(path, error))
+        .map_err(|error| engine_error(if begun { &temporary } else { path }, error))
         .and_then(|database| {
-            initialize(&database).map_err(|error| {
-                StoreError::with(format!("{}: cannot create", path.display()), error)
-            })?;
-            Ok(database)
+            let bare = is_bare(&database).and_then(|bare| {
+                if bare {
+                    initialize(&database)?;
+                }
+                Ok(bare)
+            });
+            match bare {
+                Ok(true) => Ok(database),
+                Ok(false) => Err(in_the_way(&temporary)),
+                Err(error) => Err(StoreError::with(
+                    format!("{}: cannot create", path.display()),
+                    error,
+                )
+                .into()),
+            }
         })
         .and_then(|database| {
             fs::rename(&temporary, path).map_err(|error| failed("create", error))?;
             sync_folder(path).map_err(|error| failed("create", error))?;
             Ok(database)
         });
-    if made.is_err() {
+    if made.is_err() && !begun {
         let _ = fs::remove_file(&temporary);
     }
     made
+}
+
+fn in_the_way(temporary: &Path) -> Error {
+    StoreError::new(format!(
+        "{} is in the way: it is not what a killed creation left, and was left as it is",
+        temporary.display()
+    ))
+    .into()
+}
+
+/// Has redb made its file already? The magic number is what it writes last. What has neither that nor zeros in its place is somebody else's.
+fn is_begun(file: &File, temporary: &Path) -> io::Result<Result<bool, Error>> {
+    if !file.metadata()?.is_file() {
+        return Ok(Err(in_the_way(temporary)));
+    }
+    let mut start = Vec::new();
+    file.take(MAGIC.len() as u64).read_to_end(&mut start)?;
+    Ok(if start == MAGIC {
+        Ok(true)
+    } else if start.iter().all(|&byte| byte == 0) {
+        Ok(false)
+    } else {
+        Err(in_the_way(temporary))
+    })
+}
+
+/// Is it a database without a table, or a store that never had a job? A store with jobs may have that name as well.
+fn is_bare(database: &Database) -> Result<bool, ::redb::Error> {
+    let transaction = database.begin_read()?;
+    if format(&transaction)? == Some(FORMAT) {
+        return Ok(transaction
+            .open_table(META)?
+            .get("last")?
+            .is_some_and(|last| last.value() == 0));
+    }
+    Ok(transaction.list_tables()?.next().is_none())
 }
 
 /// Makes the new name durable.
