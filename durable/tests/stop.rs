@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -207,4 +208,25 @@ fn calls_that_race_with_stop_are_stored_or_refused() {
         let timer = DurableTimer::builder().open(&path).unwrap();
         assert_eq!(timer.pending().unwrap(), before + stored);
     }
+}
+
+#[test]
+fn a_drop_by_the_end_of_a_thread() {
+    thread_local! {
+        static KEPT: RefCell<Option<DurableTimer>> = const { RefCell::new(None) };
+    }
+    let folder = Folder::new();
+    let path = folder.file("timers.redb");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let timer = DurableTimer::builder().open(&path).unwrap();
+            KEPT.set(Some(timer));
+            // What the crate keeps for the thread is made later, and is gone earlier.
+            let other = DurableTimer::builder().open_in_memory(&ManualClock::new());
+            other.unwrap().stop().unwrap();
+        });
+    });
+    eventually("the file to be free", || {
+        DurableTimer::builder().open(&path).is_ok()
+    });
 }

@@ -31,5 +31,8 @@ pub(super) fn enter(engine: &Engine) -> Inside {
 }
 
 pub(super) fn is_handler_of(engine: &Engine) -> bool {
-    RUNNING.with_borrow(|running| running.contains(&address(engine)))
+    // A timer may be dropped by the thread's own end, when this is gone already.
+    RUNNING
+        .try_with(|running| running.borrow().contains(&address(engine)))
+        .unwrap_or(false)
 }
