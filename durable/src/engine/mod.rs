@@ -299,9 +299,12 @@ impl Engine {
         };
         let outcome = outcome.map_err(|payload| {
             let text = panic_text(&*payload);
-            log::error!("the handler of {kind:?} panicked: {text}");
-            // Its drop may panic once more; what that leaves is leaked.
-            if let Err(again) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            // The logger may panic, and so may the payload's drop; what that leaves is leaked. The thread has to go on: stop waits for the outcome.
+            let ended = panic::catch_unwind(AssertUnwindSafe(|| {
+                log::error!("the handler of {kind:?} panicked: {text}");
+                drop(payload);
+            }));
+            if let Err(again) = ended {
                 std::mem::forget(again);
             }
             text
