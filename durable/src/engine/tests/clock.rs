@@ -96,7 +96,7 @@ impl Store for SetBack {
         self.0.unhandled()
     }
 
-    fn commit(&mut self, ops: Vec<Op>) -> Result<Committed, StoreError> {
+    fn commit(&mut self, ops: &[Op]) -> Result<Committed, StoreError> {
         self.1.0.store(-HOUR, Ordering::SeqCst);
         self.0.commit(ops)
     }
