@@ -270,7 +270,9 @@ impl Engine {
             .as_ref()
             .is_some_and(|leases| !leases.holds(token))
         {
-            log::warn!("job {id} is not run here: its lease ran out before its handler began");
+            survive(|| {
+                log::warn!("job {id} is not run here: its lease ran out before its handler began");
+            });
             Verdict::GiveBack
         } else if early.is_zero() {
             self.run(claim)
@@ -299,19 +301,24 @@ impl Engine {
         };
         let outcome = outcome.map_err(|payload| {
             let text = panic_text(&*payload);
-            // The logger may panic, and so may the payload's drop; what that leaves is leaked. The thread has to go on: stop waits for the outcome.
-            let ended = panic::catch_unwind(AssertUnwindSafe(|| {
+            // The payload's drop may panic, too.
+            survive(|| {
                 log::error!("the handler of {kind:?} panicked: {text}");
                 drop(payload);
-            }));
-            if let Err(again) = ended {
-                std::mem::forget(again);
-            }
+            });
             text
         });
         self.settings
             .policy
             .verdict(&*self.wall, id, attempt, outcome)
+    }
+}
+
+/// Calls what may panic, such as a logger, on a thread that has to go on: `stop` waits for its outcome. What a panic
+/// leaves is leaked, as its drop may panic again.
+fn survive(call: impl FnOnce()) {
+    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(call)) {
+        std::mem::forget(payload);
     }
 }
 
