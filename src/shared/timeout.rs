@@ -188,7 +188,7 @@ impl Timeout {
         let shared = self.shared();
         let (due, deadline) = shared.deadline(when);
         match shared.last_local() {
-            Some(local) if self.slot().reset_in_tick(due, deadline) => {
+            Some(local) if self.slot().try_move_later(due, deadline) => {
                 shared.counters_of(local).resets.add(1);
                 true
             }
@@ -196,7 +196,7 @@ impl Timeout {
         }
     }
 
-    /// A call of its own, so that the one above needs no registers saved.
+    /// To an earlier tick, or too late. A call of its own, so that the usual one needs no registers saved.
     #[inline(never)]
     fn move_to(&self, due: Tick, deadline: u64, when: When) -> bool {
         let shared = self.shared();

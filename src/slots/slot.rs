@@ -268,22 +268,37 @@ impl<A> Slot<A> {
         Entry::new(due, seq, slot, epoch)
     }
 
-    /// Transition 2a: moves a pending one-shot timeout that is due at `due` already. Returns `false`, without effect, of any
-    /// other.
+    /// Transitions 2 and 2a: moves a pending one-shot timeout that is due at `due` already, or earlier. Returns `false`,
+    /// without effect, of any other, and if the word changes meanwhile.
     #[inline]
-    pub(crate) fn reset_in_tick(&self, due: Tick, deadline: u64) -> bool {
+    pub(crate) fn try_move_later(&self, due: Tick, deadline: u64) -> bool {
         // Relaxed: only the word is read.
         let word = Word(self.word.load(Ordering::Relaxed));
-        let stays = word.is_armed_once() && due == word.due();
-        if stays {
-            // The load was the moment at which the timeout was moved. Whatever others do to the word now comes after.
+        if !word.is_armed_once() || due < word.due() {
+            return false;
+        }
+        // 2a: the load was the moment at which the timeout was moved. Whatever others do to the word now comes after.
+        let moved = due == word.due()
+            || self
+                .word
+                .compare_exchange(
+                    word.0,
+                    word.with_due(due).0,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                )
+                .is_ok();
+        if moved {
             self.deadline.store(deadline, Ordering::Relaxed);
         }
-        stays
+        moved
     }
 
     /// Transitions 2, 2a and 3.
     pub(crate) fn reset(&self, slot: u32, due: Tick, deadline: u64) -> Reset {
+        if self.try_move_later(due, deadline) {
+            return Reset::Moved;
+        }
         // Relaxed: only the word is read.
         let mut word = Word(self.word.load(Ordering::Relaxed));
         loop {
@@ -291,7 +306,7 @@ impl<A> Slot<A> {
                 return Reset::TooLate;
             }
             if due == word.due() {
-                // As in `reset_in_tick`.
+                // As in `try_move_later`.
                 self.deadline.store(deadline, Ordering::Relaxed);
                 return Reset::Moved;
             }
