@@ -55,7 +55,8 @@ impl Shard {
             // Nothing is fetched ahead: the processor runs ahead by itself, as no look waits for the one before.
             let mut entries = (from.cell()..).zip(chunk.entries(from.cell()..end));
             let live = entries.find(|(cell, entry)| {
-                !(*cell < looked_at && entry.due() <= copied.due) && !liveness.is_dead(*entry)
+                let in_wheel = *cell < looked_at && entry.due() <= copied.due;
+                !in_wheel && !liveness.is_dead(*entry)
             });
             let cell = live.map_or(end, |(cell, _)| cell);
             at = from.forward(cell - from.cell());

@@ -170,9 +170,8 @@ impl fmt::Display for Case {
             | Workload::Boundary
             | Workload::Hold => write!(f, "{name}-{}ms", self.tick_us / 1_000),
             Workload::Fine => write!(f, "{name}-{}us", self.tick_us),
-            Workload::At => write!(f, "{name}-{}", short(self.flight)),
+            Workload::At | Workload::MemoryBurst => write!(f, "{name}-{}", short(self.flight)),
             Workload::Idle => write!(f, "{name}-{}", self.flight),
-            Workload::MemoryBurst => write!(f, "{name}-{}", short(self.flight)),
             Workload::MemoryPending | Workload::MemoryChurn => f.write_str(name),
         }
     }
