@@ -47,6 +47,7 @@ fn schedule(timer: &TimerHandle) -> hashed_wheel::Timeout {
     timer.new_timeout(|_| {}, DELAY).expect("the timer runs")
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each operation")]
 fn main() {
     // `cargo bench` adds an argument of its own.
     let operation = env::args().skip(1).find(|argument| argument != "--bench");
@@ -140,7 +141,7 @@ fn main() {
             timeouts.extend((0..TIMEOUTS).map(|_| schedule(&timer)));
             let mut shown = 0;
             measure(|| {
-                timer.for_each_pending(|pending| shown += black_box(pending).due_tick.min(1))
+                timer.for_each_pending(|pending| shown += black_box(pending).due_tick.min(1));
             });
             assert_eq!(shown, u64::from(TIMEOUTS));
         }
