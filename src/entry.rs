@@ -2,6 +2,23 @@
 
 use crate::time::Tick;
 
+/// The number of a slot. No other number can be passed for one: [`SlotId::from_number`] is for `slots` alone, and
+/// tests/layers.rs fails on a use elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SlotId(u32);
+
+impl SlotId {
+    #[inline]
+    pub(crate) const fn from_number(number: u32) -> SlotId {
+        SlotId(number)
+    }
+
+    #[inline]
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+}
+
 /// A slot and the tick to look at it. It owns nothing: if its timeout has been cancelled, fired or moved since, the
 /// slot shows that, and the entry is dropped.
 ///
@@ -24,9 +41,9 @@ impl Entry {
 
     /// An entry for `slot` at `due`.
     #[inline]
-    pub(crate) fn new(due: Tick, seq: u16, slot: u32, epoch: u32) -> Entry {
+    pub(crate) fn new(due: Tick, seq: u16, slot: SlotId, epoch: u32) -> Entry {
         let key = due.0 << Self::DUE_SHIFT | u64::from(seq) << Self::SEQ_SHIFT;
-        let who = u64::from(slot) << 32 | u64::from(epoch);
+        let who = u64::from(slot.0) << 32 | u64::from(epoch);
         Entry { key, who }
     }
 
@@ -42,8 +59,8 @@ impl Entry {
     }
 
     #[inline]
-    pub(crate) fn slot(self) -> u32 {
-        (self.who >> 32) as u32
+    pub(crate) fn slot(self) -> SlotId {
+        SlotId((self.who >> 32) as u32)
     }
 
     #[inline]

@@ -3,6 +3,9 @@
 //! Every path that begins with `crate` or `super` counts, wherever it stands: in a `use` and its groups, in an
 //! expression, in a macro. A name that the crate's root re-exports counts as the module it comes from. What is compiled
 //! for tests only does not count.
+//!
+//! It also fails where a [`SlotId`](../src/entry.rs) is made outside `slots`: an entry, which carries one, lies below
+//! `slots`, so no `pub(…)` can say that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -44,6 +47,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("sync", &[]),
 ];
 const OPEN_TO_ALL: &[&str] = &["error", "catch_panic", "sync"];
+/// Makes a `SlotId`. Defined in `entry`, for `slots` alone.
+const MAKES_SLOT_ID: &str = "from_number";
 /// Text, and tests.
 const NOT_LIBRARY: &[&str] = &["docs", "loom_tests"];
 
@@ -87,6 +92,14 @@ fn every_way_to_name_a_module_above_is_noticed() {
         ("wheel/mod.rs", "use crate::slots::Slot;"),
         ("api/timer.rs", "use crate::wheel::Wheel;"),
         ("attic/mod.rs", "fn f() {}"),
+        (
+            "queue/mod.rs",
+            "use crate::entry::SlotId as S; fn f() { S::from_number(1); }",
+        ),
+        (
+            "shared/mod.rs",
+            "fn f(n: Option<u32>) { n.map(crate::entry::SlotId::from_number); }",
+        ),
     ] {
         assert_eq!(violations(&example(path, text)).len(), 1, "{path}: {text}");
     }
@@ -123,6 +136,11 @@ fn what_is_allowed_is_not_reported() {
             "use crate::{Timeout, wheel::Wheel, error::*};",
         ),
         ("docs/mod.rs", "use crate::api::Sleep;"),
+        (
+            "slots/pool.rs",
+            "use crate::entry::SlotId; fn f() { SlotId::from_number(1); }",
+        ),
+        ("entry.rs", "impl SlotId { fn from_number(n: u32) {} }"),
     ] {
         let none: Vec<String> = Vec::new();
         assert_eq!(violations(&example(path, text)), none, "{path}: {text}");
@@ -174,7 +192,12 @@ fn violations(sources: &BTreeMap<String, String>) -> Vec<String> {
             found.push(format!("{path}: {layer} is in no layer"));
             continue;
         };
-        let targets: BTreeSet<String> = paths(&tokens(text), &module)
+        let tokens = tokens(text);
+        let makes_slot_id = tokens.iter().any(|token| token == MAKES_SLOT_ID);
+        if makes_slot_id && !["slots", "entry"].contains(&layer.as_str()) {
+            found.push(format!("{path}: only slots may make a SlotId"));
+        }
+        let targets: BTreeSet<String> = paths(&tokens, &module)
             .iter()
             .map(|path| root.get(path).unwrap_or(path).clone())
             .collect();

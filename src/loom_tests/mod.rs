@@ -42,7 +42,7 @@ mod slot;
 mod start;
 mod stop;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, SlotId};
 use crate::slots::{self, Vacant};
 use crate::sync::{Condvar, Mutex};
 use crate::time::Tick;
@@ -176,7 +176,7 @@ fn free_slot() -> Slot {
 /// Arms a slot, which must be free and in nobody else's hands.
 fn arm_number(slot: &Slot, number: u32, task: StoredTask, due: u64) -> Entry {
     // SAFETY: as said.
-    let vacant = unsafe { Vacant::new(number) };
+    let vacant = unsafe { Vacant::new(SlotId::from_number(number)) };
     let kind = task.kind();
     slot.arm(vacant, task, kind, Tick(due), due)
 }

@@ -2,7 +2,7 @@
 //! an owner that has two entries waiting samples them.
 
 use super::{Probe, Slot, arm_number, explore, free_slot, unexplored};
-use crate::entry::{Entry, Liveness};
+use crate::entry::{Entry, Liveness, SlotId};
 use crate::queue::{EntrySink, InsertOutcome, PendingQueue, Reader, Take, way};
 use crate::shared::{Lifecycle, StartDecision, StopDecision};
 use crate::slots::StopOutcome;
@@ -34,7 +34,7 @@ impl Queue {
     }
 
     pub(super) fn push_to(&self, shard: u32, number: u32, due: u64) {
-        let entry = Entry::new(Tick(due), 1, number, 0);
+        let entry = Entry::new(Tick(due), 1, SlotId::from_number(number), 0);
         let place = self.queue.shard(shard);
         self.queue.push(shard, place, entry, self, || Tick::ZERO);
     }
@@ -48,7 +48,7 @@ impl Liveness for Queue {
     fn prefetch(&self, _: Entry) {}
 
     fn is_dead(&self, entry: Entry) -> bool {
-        self.dead.lock().unwrap().contains(&entry.slot())
+        self.dead.lock().unwrap().contains(&entry.slot().number())
     }
 }
 
@@ -90,7 +90,10 @@ impl Taker {
         let (shards, chunks, segments) = self.queue.queue.holdings();
         assert_eq!(chunks, shards, "each keeps its last chunk");
         assert!(segments <= shards, "each keeps its last segment, if any");
-        self.filed.iter().map(|entry| entry.slot()).collect()
+        self.filed
+            .iter()
+            .map(|entry| entry.slot().number())
+            .collect()
     }
 }
 
@@ -407,7 +410,7 @@ fn scan(taker: &mut Taker) -> bool {
 fn check_copies(queue: &Queue, filed: &[Entry], pushed: impl IntoIterator<Item = u32>) -> bool {
     let dead = queue.dead.lock().unwrap();
     let pushed: Vec<u32> = pushed.into_iter().collect();
-    let numbers: Vec<u32> = filed.iter().map(|entry| entry.slot()).collect();
+    let numbers: Vec<u32> = filed.iter().map(|entry| entry.slot().number()).collect();
     let mut twice = false;
     for number in &pushed {
         let times = numbers.iter().filter(|filed| *filed == number).count();
@@ -425,8 +428,8 @@ fn check_copies(queue: &Queue, filed: &[Entry], pushed: impl IntoIterator<Item =
     for due in [1, 9] {
         let mut seen = Vec::new();
         for entry in filed.iter().filter(|entry| entry.due() == Tick(due)) {
-            if !seen.contains(&entry.slot()) {
-                seen.push(entry.slot());
+            if !seen.contains(&entry.slot().number()) {
+                seen.push(entry.slot().number());
             }
         }
         assert!(seen.is_sorted(), "due at {due}: {seen:?}");
@@ -452,7 +455,7 @@ fn scan_against(push: impl Fn(&Queue) + Send + Sync + Copy + 'static, last: u32)
     let complete = scan(&mut taker);
     owner.join().unwrap();
     if complete {
-        let first = taker.filed.iter().find(|entry| entry.slot() == 1);
+        let first = taker.filed.iter().find(|entry| entry.slot().number() == 1);
         assert!(first.is_some(), "what is due soon was copied");
     }
     let before = taker.filed.len();
@@ -460,7 +463,7 @@ fn scan_against(push: impl Fn(&Queue) + Send + Sync + Copy + 'static, last: u32)
     assert!(taker.reader.is_drained(), "the owner is gone");
     let drained: Vec<u32> = taker.filed[before..]
         .iter()
-        .map(|entry| entry.slot())
+        .map(|entry| entry.slot().number())
         .collect();
     let twice = check_copies(&queue, &taker.filed, 1..=last);
     match (complete, twice) {

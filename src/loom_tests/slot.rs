@@ -1,7 +1,7 @@
 //! One slot and one entry: user, worker, `stop` and `cancel_all` at the same time.
 
 use super::{Probe, Slot, StoredTask, arm, explore, free_slot};
-use crate::entry::Entry;
+use crate::entry::{Entry, SlotId};
 use crate::slots::{ClaimResult, ReleaseResult, Reset, StopOutcome, Unowned};
 use crate::slots::{Handle, Phase};
 use crate::time::Tick;
@@ -104,7 +104,7 @@ fn a_stale_entry_never_fires_the_next_tenant_early() {
             let slot = Arc::new(Slot::new(0x1ffe));
             let (first, second) = (Probe::default(), Probe::default());
             let stale = arm(&slot, first.task(), 1);
-            let ancient = Entry::new(Tick(1), 0, 0, 0);
+            let ancient = Entry::new(Tick(1), 0, SlotId::from_number(0), 0);
             let worker = thread::spawn({
                 let slot = Arc::clone(&slot);
                 move || {
@@ -145,7 +145,7 @@ fn a_reset_that_returned_true_never_fires_at_the_old_tick() {
         let entry = arm(&slot, probe.task(), 1);
         let user = thread::spawn({
             let slot = Arc::clone(&slot);
-            move || slot.reset(0, Tick(5), 5)
+            move || slot.reset(SlotId::from_number(0), Tick(5), 5)
         });
         let met = slot.claim(entry, Tick(1));
         match (user.join().unwrap(), met) {
@@ -172,7 +172,7 @@ fn a_reset_to_the_same_tick_and_a_claim_run_the_task_once() {
         let entry = arm(&slot, probe.task(), 1);
         let user = thread::spawn({
             let slot = Arc::clone(&slot);
-            move || slot.reset(0, Tick(1), 9)
+            move || slot.reset(SlotId::from_number(0), Tick(1), 9)
         });
         let ClaimResult::Due(running, task) = slot.claim(entry, Tick(1)) else {
             panic!("its tick has come, and stays the same");
@@ -197,9 +197,9 @@ fn a_reset_to_the_same_tick_and_one_to_an_earlier_leave_one_live_entry_for_that(
         let first = arm(&slot, probe.task(), 5);
         let other = thread::spawn({
             let slot = Arc::clone(&slot);
-            move || slot.reset(0, Tick(5), 9)
+            move || slot.reset(SlotId::from_number(0), Tick(5), 9)
         });
-        let Reset::MovedEarlier(entry) = slot.reset(0, Tick(3), 3) else {
+        let Reset::MovedEarlier(entry) = slot.reset(SlotId::from_number(0), Tick(3), 3) else {
             panic!("3 comes before 5");
         };
         // To 5, before the other or after it: after it, it is moved back, and its entry at 3 leads to it.
@@ -217,7 +217,7 @@ fn a_reset_to_the_same_tick_and_one_to_an_earlier_leave_one_live_entry_for_that(
 fn two_resets_leave_one_live_entry_not_later_than_the_deadline() {
     /// The entries that there are after a reset to `due`.
     fn reset(slot: &Slot, due: u64) -> Option<Entry> {
-        match slot.reset(0, Tick(due), due) {
+        match slot.reset(SlotId::from_number(0), Tick(due), due) {
             Reset::Moved => None,
             Reset::MovedEarlier(entry) => Some(entry),
             Reset::TooLate => panic!("it is pending"),

@@ -1,6 +1,7 @@
 use super::probe::{Step, looked};
 use super::trim::LOOKS;
 use super::*;
+use crate::entry::SlotId;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -27,7 +28,7 @@ impl Liveness for Slots {
     fn is_dead(&self, entry: Entry) -> bool {
         !self
             .0
-            .get(entry.slot() as usize)
+            .get(entry.slot().number() as usize)
             .is_some_and(|live| live.load(Ordering::Relaxed))
     }
 }
@@ -47,7 +48,7 @@ impl EntrySink for Wheel<'_> {
         if self.slots.is_dead(entry) {
             return InsertOutcome::Dropped;
         }
-        self.filed.push(entry.slot());
+        self.filed.push(entry.slot().number());
         InsertOutcome::Inserted
     }
 }
@@ -63,7 +64,7 @@ impl<'a> Wheel<'a> {
 }
 
 fn entry(number: u32, due: u64) -> Entry {
-    Entry::new(Tick(due), 1, number, 0)
+    Entry::new(Tick(due), 1, SlotId::from_number(number), 0)
 }
 
 fn push(queue: &PendingQueue, shard: u32, entry: Entry, slots: &Slots) {

@@ -5,6 +5,7 @@
 
 use super::{Shared, Timeout};
 use crate::catch_panic::keep_panic;
+use crate::entry::SlotId;
 use crate::slots::{Slot, Unowned};
 use crate::time::Tick;
 use std::panic::resume_unwind;
@@ -38,12 +39,10 @@ pub struct Pending {
 }
 
 impl Shared {
-    /// The numbers of the slots that may be in use.
-    fn slots_in_use(&self) -> impl Iterator<Item = u32> {
+    /// The slots that may be in use.
+    pub(super) fn slots_in_use(&self) -> impl Iterator<Item = (SlotId, &Slot<Timeout>)> {
         let pool = &self.registry.pool;
-        (0..pool.used_groups())
-            .flat_map(|group| pool.claimed(group, &self.slots))
-            .map(|(number, _)| number)
+        (0..pool.used_groups()).flat_map(|group| pool.claimed(group, &self.slots))
     }
 
     pub(crate) fn for_each_pending(&self, mut show: impl FnMut(Pending)) {
@@ -51,8 +50,7 @@ impl Shared {
             return;
         }
         let now = self.clock.now();
-        for number in self.slots_in_use() {
-            let slot = self.slot(number);
+        for (_, slot) in self.slots_in_use() {
             if let Some(status) = slot.pending_status() {
                 show(Pending {
                     remaining: self.remaining_of(slot, status.due, now),
@@ -75,8 +73,8 @@ impl Shared {
 
     pub(crate) fn cancel_all(self: &Arc<Self>) -> usize {
         let (mut cancelled, mut panic) = (0, None);
-        for number in self.slots_in_use() {
-            let task = match self.slot(number).cancel_unowned() {
+        for (id, slot) in self.slots_in_use() {
+            let task = match slot.cancel_unowned() {
                 Unowned::Left => continue,
                 Unowned::Cancelled(task) => Some(task),
                 Unowned::Requested => None,
@@ -84,7 +82,7 @@ impl Shared {
             self.count(|counters| counters.cancelled.add(1));
             self.release_pending();
             cancelled += 1;
-            let handle = Timeout::of_returned(self, number);
+            let handle = Timeout::of_returned(self, id);
             // The drop of a task is user code.
             keep_panic(&mut panic, || drop(task));
             drop(handle);

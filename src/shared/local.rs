@@ -12,6 +12,7 @@
 //! another shard than what it has scheduled before, and no order holds between them.
 
 use super::Shared;
+use crate::entry::SlotId;
 use crate::memory::FreeSet;
 use crate::metrics::ThreadCounters;
 use crate::queue::Shard;
@@ -75,8 +76,8 @@ impl Local {
 
     /// Puts a free slot into this thread's cache. Touches nothing of the timer but the registry.
     #[inline]
-    pub(super) fn put_slot(&self, number: u32) {
-        self.slots.put(number, &self.registry.pool);
+    pub(super) fn put_slot(&self, id: SlotId) {
+        self.slots.put(id, &self.registry.pool);
     }
 }
 

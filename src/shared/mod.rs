@@ -39,6 +39,7 @@ pub(crate) use startup::Factory;
 pub use task::{Job, Task};
 pub use timeout::{CancelOnDrop, Timeout};
 
+use crate::entry::SlotId;
 use crate::metrics::{Counter, CounterTable, Holdings, Metrics, Stats, ThreadCounters};
 use crate::queue::PendingQueue;
 use crate::slots::{Slot, Slots};
@@ -161,10 +162,10 @@ impl Shared {
 
     // ── slots ─────────────────────────────────────────────────────────────────────────────────
 
-    /// The slot of a number from this timer, as in every entry and handle.
+    /// The slot `id`, which is of this timer.
     #[inline]
-    pub(crate) fn slot(&self, number: u32) -> &Slot<Timeout> {
-        self.slots.get(number)
+    pub(crate) fn slot(&self, id: SlotId) -> &Slot<Timeout> {
+        self.slots.get(id)
     }
 
     /// Gives `use_it` what this thread keeps for this timer.
@@ -182,22 +183,22 @@ impl Shared {
     /// `&self` must be valid to the end of the call.
     ///
     /// # Safety
-    /// `slot` has that number, and the caller has found it abandoned. Unless an `Arc` is held, the timer's memory must not
+    /// `id` is that of `slot`, and the caller has found it abandoned. Unless an `Arc` is held, the timer's memory must not
     /// be touched after this.
     #[inline]
-    unsafe fn free(this: *const Shared, slot: *const Slot<Timeout>, number: u32) {
+    unsafe fn free(this: *const Shared, slot: *const Slot<Timeout>, id: SlotId) {
         // SAFETY: the slot is not free yet, which keeps the memory. No reference outlives this block.
-        let (id, stopped) = unsafe { ((*this).id, (*this).is_shutdown()) };
+        let (timer, stopped) = unsafe { ((*this).id, (*this).is_shutdown()) };
         // The local is found before the slot is free, and has a reference to the registry of its own: `this` may dangle
         // when it is used.
         // SAFETY: it is used for the length of this call; the caller has found the slot abandoned.
         unsafe {
-            match local::last_of(id) {
+            match local::last_of(timer) {
                 Some(local) if !stopped => {
                     Slot::free(slot);
-                    local.put_slot(number);
+                    local.put_slot(id);
                 }
-                _ => Shared::free_slow(this, slot, number),
+                _ => Shared::free_slow(this, slot, id),
             }
         }
     }
@@ -205,25 +206,25 @@ impl Shared {
     /// The same for a thread that used another timer last, and for a timer that has stopped: this may be the last slot
     /// that keeps its memory.
     #[cold]
-    unsafe fn free_slow(this: *const Shared, slot: *const Slot<Timeout>, number: u32) {
+    unsafe fn free_slow(this: *const Shared, slot: *const Slot<Timeout>, id: SlotId) {
         // SAFETY: as above.
         unsafe {
-            let (id, stopped) = ((*this).id, (*this).is_shutdown());
+            let (timer, stopped) = ((*this).id, (*this).is_shutdown());
             let local = local::find_another(this);
             Slot::free(slot);
-            local.put_slot(number);
+            local.put_slot(id);
             drop(local);
             if stopped {
-                retired::try_reclaim(id);
+                retired::try_reclaim(timer);
             }
         }
     }
 
     /// Frees a slot that was found abandoned after a run. The `Arc` keeps the memory.
     #[inline]
-    pub(crate) fn free_after_run(self: &Arc<Self>, number: u32) {
+    pub(crate) fn free_after_run(self: &Arc<Self>, id: SlotId) {
         // SAFETY: the slot was found abandoned, and an `Arc` is held.
-        unsafe { Shared::free(Arc::as_ptr(self), self.slot(number), number) }
+        unsafe { Shared::free(Arc::as_ptr(self), self.slot(id), id) }
     }
 
     /// Counts on this thread's counters.

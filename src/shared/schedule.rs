@@ -3,7 +3,7 @@
 use super::Shared;
 use super::local::{self, Local};
 use super::timeout::Timeout;
-use crate::entry::{Entry, Liveness};
+use crate::entry::{Entry, Liveness, SlotId};
 use crate::error::RejectReason;
 use crate::slots::{Kind, Slot, StoredTask};
 use crate::sync::Ordering;
@@ -78,20 +78,20 @@ impl Shared {
         // Before it is armed, so that nobody counts its end before its beginning.
         self.counters_of(local).scheduled.add(1);
         let (due, deadline) = self.deadline(when);
-        let number = vacant.slot();
-        let entry = self.slot(number).arm(vacant, task(), kind, due, deadline);
+        let id = vacant.slot();
+        let entry = self.slot(id).arm(vacant, task(), kind, due, deadline);
         if entry.seq() == 0 {
-            self.registry.pool.note_epoch(number, entry.epoch());
+            self.registry.pool.note_epoch(id, entry.epoch());
         }
         self.push_for(entry, local, when);
         // If this check misses a stop, the scan of that stop begins after the push and finds the slot armed: see
         // `shutdown::finalize`.
         if self.lifecycle.is_shutdown() {
-            if let Some(task) = self.unschedule(number) {
+            if let Some(task) = self.unschedule(id) {
                 return Err(task);
             }
         }
-        Ok(Timeout::of_user(self, number))
+        Ok(Timeout::of_user(self, id))
     }
 
     /// Starts the timer if need be, and reserves a place under the limit.
@@ -203,8 +203,8 @@ impl Shared {
     /// Takes a timeout back whose timer stopped during scheduling, unless the scan of `stop` has claimed it: the slot's
     /// word decides.
     #[cold]
-    fn unschedule(&self, number: u32) -> Option<StoredTask<Timeout>> {
-        let task = self.slot(number).disarm()?;
+    fn unschedule(&self, id: SlotId) -> Option<StoredTask<Timeout>> {
+        let task = self.slot(id).disarm()?;
         self.count(|counters| counters.scheduled.take_back(1));
         self.release_pending();
         self.metrics.shared.rejected.add(1);

@@ -181,15 +181,14 @@ pub(super) fn finalize(shared: &Arc<Shared>, driver: Option<Box<dyn Driver>>) {
 fn collect_pending(shared: &Arc<Shared>) -> (Vec<Timeout>, Vec<Timeout>) {
     // Orders this scan after the pushes that it must not miss.
     shared.queue.order_after_pushes();
-    let pool = &shared.registry.pool;
-    let returned = (0..pool.used_groups())
-        .flat_map(|group| pool.claimed(group, &shared.slots))
+    let returned = shared
+        .slots_in_use()
         .filter(|(_, slot)| slot.stop() == StopOutcome::Returned);
     let (futures, left): (Vec<_>, Vec<_>) = returned
-        .map(|(number, _)| {
+        .map(|(id, _)| {
             shared.metrics.shared.unprocessed.add(1);
             shared.release_pending();
-            Timeout::of_returned(shared, number)
+            Timeout::of_returned(shared, id)
         })
         .partition(Timeout::is_future);
     (futures, left)

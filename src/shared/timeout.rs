@@ -6,6 +6,7 @@ pub use cancel_on_drop::CancelOnDrop;
 
 use super::{Shared, Task, TimerHandle, When};
 use crate::catch_panic::catch_panic;
+use crate::entry::SlotId;
 use crate::slots::{Handle, Kind, Phase, ReleaseResult, Reset, Slot, StoredTask};
 use crate::time::Tick;
 use std::fmt;
@@ -33,7 +34,7 @@ use std::time::{Duration, Instant};
 pub struct Timeout {
     /// Valid as long as this handle: its slot is not free, which keeps the timer's memory (see [`super::retired`]).
     shared: NonNull<Shared>,
-    slot: u32,
+    slot: SlotId,
     /// The handle bit in the slot. `None` in a running task: the state pins the slot, and the handle is never dropped.
     handle: Option<Handle>,
 }
@@ -47,7 +48,7 @@ unsafe impl Sync for Timeout {}
 impl Timeout {
     /// The handle for bit U of a slot that has just been armed.
     #[inline]
-    pub(crate) fn of_user(shared: &Arc<Shared>, slot: u32) -> Timeout {
+    pub(crate) fn of_user(shared: &Arc<Shared>, slot: SlotId) -> Timeout {
         Timeout {
             shared: as_ptr(shared),
             slot,
@@ -56,7 +57,7 @@ impl Timeout {
     }
 
     /// The handle for bit R of a slot that has just been stopped, or ended by `cancel_all`.
-    pub(crate) fn of_returned(shared: &Arc<Shared>, slot: u32) -> Timeout {
+    pub(crate) fn of_returned(shared: &Arc<Shared>, slot: SlotId) -> Timeout {
         Timeout {
             shared: as_ptr(shared),
             slot,
@@ -66,7 +67,7 @@ impl Timeout {
 
     /// The handle for a running task. It has no bit and must not be dropped.
     #[inline]
-    pub(crate) fn of_runner(shared: &Arc<Shared>, slot: u32) -> ManuallyDrop<Timeout> {
+    pub(crate) fn of_runner(shared: &Arc<Shared>, slot: SlotId) -> ManuallyDrop<Timeout> {
         ManuallyDrop::new(Timeout {
             shared: as_ptr(shared),
             slot,
@@ -349,7 +350,7 @@ impl Timeout {
 
     #[cfg(all(test, hashed_wheel_loom))]
     pub(crate) fn slot_number(&self) -> u32 {
-        self.slot
+        self.slot.number()
     }
 
     // ── for futures ───────────────────────────────────────────────────────────────────────────

@@ -5,6 +5,7 @@
 //! claims a group from the pool; when it is full it releases its older half.
 
 use super::{SlotPool, Slots, Vacant};
+use crate::entry::SlotId;
 use std::cell::Cell;
 
 /// Slots that a cache holds at most.
@@ -13,14 +14,14 @@ const CAPACITY: usize = if cfg!(hashed_wheel_loom) { 4 } else { 128 };
 /// See the module's head.
 pub(crate) struct SlotCache {
     /// The first `len` are free slots, the last one given back last.
-    numbers: [Cell<u32>; CAPACITY],
+    ids: [Cell<SlotId>; CAPACITY],
     len: Cell<usize>,
 }
 
 impl SlotCache {
     pub(crate) const fn new() -> SlotCache {
         SlotCache {
-            numbers: [const { Cell::new(0) }; CAPACITY],
+            ids: [const { Cell::new(SlotId::from_number(0)) }; CAPACITY],
             len: Cell::new(0),
         }
     }
@@ -28,22 +29,22 @@ impl SlotCache {
     /// Takes a free slot.
     #[inline]
     pub(crate) fn take<A>(&self, pool: &SlotPool, slots: &Slots<A>) -> Vacant {
-        // One comparison: there is no number before the first.
+        // One comparison: nothing lies before the first.
         let last = self.len.get().wrapping_sub(1);
-        let Some(number) = self.numbers.get(last) else {
+        let Some(id) = self.ids.get(last) else {
             return self.take_claimed(pool, slots);
         };
         self.len.set(last);
         // SAFETY: it was free in this thread's cache, and has just been taken out of it.
-        unsafe { Vacant::new(number.get()) }
+        unsafe { Vacant::new(id.get()) }
     }
 
     /// Fills the cache, which is empty, and takes a slot.
     #[cold]
     fn take_claimed<A>(&self, pool: &SlotPool, slots: &Slots<A>) -> Vacant {
         let mut len = 0;
-        for number in pool.claim(slots) {
-            self.numbers[len].set(number);
+        for id in pool.claim(slots) {
+            self.ids[len].set(id);
             len += 1;
         }
         self.len.set(len);
@@ -53,31 +54,31 @@ impl SlotCache {
     /// Gives back a slot that is free. It touches nothing of the timer but the pool, and that only when the cache is
     /// full.
     #[inline]
-    pub(crate) fn put(&self, number: u32, pool: &SlotPool) {
+    pub(crate) fn put(&self, id: SlotId, pool: &SlotPool) {
         let len = self.len.get();
-        let Some(place) = self.numbers.get(len) else {
-            return self.spill_and_put(number, pool);
+        let Some(place) = self.ids.get(len) else {
+            return self.spill_and_put(id, pool);
         };
-        place.set(number);
+        place.set(id);
         self.len.set(len + 1);
     }
 
     /// Releases the older half of the cache, which is full, and gives back a slot.
     #[cold]
-    fn spill_and_put(&self, number: u32, pool: &SlotPool) {
-        let (older, newer) = self.numbers.split_at(CAPACITY / 2);
+    fn spill_and_put(&self, id: SlotId, pool: &SlotPool) {
+        let (older, newer) = self.ids.split_at(CAPACITY / 2);
         pool.release(older.iter().map(Cell::get));
         for (to, from) in older.iter().zip(newer) {
             to.set(from.get());
         }
         self.len.set(CAPACITY / 2);
-        self.put(number, pool);
+        self.put(id, pool);
     }
 
     /// Gives all slots back to the pool.
     pub(crate) fn release_all(&self, pool: &SlotPool) {
         let len = self.len.replace(0);
-        pool.release(self.numbers[..len].iter().map(Cell::get));
+        pool.release(self.ids[..len].iter().map(Cell::get));
     }
 
     #[cfg(all(test, not(hashed_wheel_loom)))]

@@ -19,7 +19,7 @@ pub(crate) use slot::{
 pub(crate) use stored_task::{Kind, StoredTask};
 pub(crate) use word::Phase;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, SlotId};
 use crate::memory::{Table, Zeroed};
 use std::ops::Range;
 
@@ -53,32 +53,36 @@ impl<A> Slots<A> {
         }
     }
 
-    /// The slot of that number.
+    /// The slot `id`.
     ///
     /// # Panics
-    /// If no slot near it was ever used. Every number in an entry or a handle is of a slot that was.
+    /// If no slot near it was ever used: `id` belongs to another timer, or came from two words of the queue that are
+    /// no entry.
     #[inline]
-    pub(crate) fn get(&self, number: u32) -> &Slot<A> {
+    pub(crate) fn get(&self, id: SlotId) -> &Slot<A> {
         self.table
-            .map_or_else(number, || missing(number), |slot| slot)
+            .map_or_else(id.number(), || missing(id), |slot| slot)
     }
 
-    /// Fetches the slot of a number that may be anything into the cache.
+    /// Prefetches the slot `id`, which need not exist.
     #[inline]
-    pub(crate) fn prefetch(&self, number: u32) {
-        self.table.map_or_else(number, || (), Slot::prefetch);
+    pub(crate) fn prefetch(&self, id: SlotId) {
+        self.table.map_or_else(id.number(), || (), Slot::prefetch);
     }
 
-    /// Whether an entry can never fire a timeout, whatever the number in it.
+    /// Returns `true` if `entry` can never fire a timeout. Its slot need not exist.
     #[inline]
     pub(crate) fn is_dead(&self, entry: Entry) -> bool {
         let is_dead = |slot: &Slot<A>| slot.is_dead(entry);
-        self.table.map_or_else(entry.slot(), || true, is_dead)
+        self.table
+            .map_or_else(entry.slot().number(), || true, is_dead)
     }
 
     /// The slots of a group of the pool.
-    fn group(&self, group: u32) -> impl Iterator<Item = (u32, &Slot<A>)> {
-        self.table.iter(group * GROUP..(group + 1) * GROUP)
+    fn group(&self, group: u32) -> impl Iterator<Item = (SlotId, &Slot<A>)> {
+        self.table
+            .iter(group * GROUP..(group + 1) * GROUP)
+            .map(|(number, slot)| (SlotId::from_number(number), slot))
     }
 
     /// Makes sure that the slots of a group exist.
@@ -98,6 +102,6 @@ impl<A> Slots<A> {
 }
 
 #[cold]
-fn missing(number: u32) -> ! {
-    unreachable!("there is no slot {number}")
+fn missing(id: SlotId) -> ! {
+    unreachable!("there is no slot {}", id.number())
 }

@@ -12,6 +12,7 @@
 //! higher.
 
 use super::{GROUP, Slots};
+use crate::entry::SlotId;
 use crate::memory::{FreeSet, Table};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -48,11 +49,11 @@ impl SlotPool {
         }
     }
 
-    /// Claims the free slots of a group: their numbers, the lowest last.
+    /// Claims the free slots of a group, the lowest last.
     ///
     /// # Panics
     /// When nearly all of the 2^32 slots are in use.
-    pub(super) fn claim<A>(&self, slots: &Slots<A>) -> impl Iterator<Item = u32> {
+    pub(super) fn claim<A>(&self, slots: &Slots<A>) -> impl Iterator<Item = SlotId> {
         let (group, bits) = loop {
             let (group, bits) = self.free.claim_word();
             if bits & ALL != 0 {
@@ -72,32 +73,32 @@ impl SlotPool {
             self.touched.fetch_add(1, Ordering::Relaxed);
         }
         epoch &= !TOUCHED;
-        let numbers = Bits(bits).map(move |bit| group * GROUP + bit);
+        let ids = Bits(bits).map(move |bit| SlotId::from_number(group * GROUP + bit));
         if epoch > 0 {
-            for number in numbers.clone() {
-                slots.get(number).raise_epoch(epoch as u32);
+            for id in ids.clone() {
+                slots.get(id).raise_epoch(epoch as u32);
             }
         }
-        numbers
+        ids
     }
 
     /// Notes that a slot has begun another epoch.
     #[cold]
-    pub(crate) fn note_epoch(&self, number: u32, epoch: u32) {
-        let state = self.groups.get_or_grow(number / GROUP);
+    pub(crate) fn note_epoch(&self, id: SlotId, epoch: u32) {
+        let state = self.groups.get_or_grow(group_of(id));
         // TOUCHED is the highest bit, and set while a slot is in use. Relaxed: published by the slot's release.
         state.fetch_max(TOUCHED | u64::from(epoch), Ordering::Relaxed);
     }
 
     /// Releases slots.
-    pub(super) fn release(&self, numbers: impl Iterator<Item = u32>) {
-        let mut numbers = numbers.peekable();
-        while let Some(number) = numbers.next() {
-            let group = number / GROUP;
-            let mut bits = 1 << (number % GROUP);
+    pub(super) fn release(&self, ids: impl Iterator<Item = SlotId>) {
+        let mut ids = ids.peekable();
+        while let Some(id) = ids.next() {
+            let group = group_of(id);
+            let mut bits = bit_of(id);
             // Those that follow and share the word cost nothing more.
-            while let Some(next) = numbers.next_if(|next| next / GROUP == group) {
-                bits |= 1 << (next % GROUP);
+            while let Some(next) = ids.next_if(|next| group_of(*next) == group) {
+                bits |= bit_of(next);
             }
             self.free.release(group, bits);
         }
@@ -108,16 +109,16 @@ impl SlotPool {
         self.used.load(Ordering::SeqCst)
     }
 
-    /// The slots of a group that may be in use, with their numbers.
+    /// The slots of a group that may be in use.
     pub(crate) fn claimed<'a, A>(
         &self,
         group: u32,
         slots: &'a Slots<A>,
-    ) -> impl Iterator<Item = (u32, &'a super::Slot<A>)> {
+    ) -> impl Iterator<Item = (SlotId, &'a super::Slot<A>)> {
         let bits = self.free.claimed(group) & ALL;
         slots
             .group(group)
-            .filter(move |(number, _)| bits >> (number % GROUP) & 1 == 1)
+            .filter(move |(id, _)| bits & bit_of(*id) != 0)
     }
 
     /// Slots whose memory is held.
@@ -159,6 +160,17 @@ impl SlotPool {
         }
         (end < used).then_some(end)
     }
+}
+
+#[inline]
+fn group_of(id: SlotId) -> u32 {
+    id.number() / GROUP
+}
+
+/// The bit of a slot in its group's word.
+#[inline]
+fn bit_of(id: SlotId) -> u64 {
+    1 << (id.number() % GROUP)
 }
 
 /// The bits that are set, the highest first.

@@ -40,7 +40,7 @@
 
 use super::stored_task::{Kind, StoredTask};
 use super::word::{State, Status, Word};
-use crate::entry::Entry;
+use crate::entry::{Entry, SlotId};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::time::Tick;
 use std::mem::MaybeUninit;
@@ -71,19 +71,19 @@ unsafe impl<A> Send for Slot<A> {}
 /// The right to arm a free slot, which no other thread knows.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct Vacant(u32);
+pub(crate) struct Vacant(SlotId);
 
 /// The right to run a slot's task. Ended by [`Slot::finish_run`] or [`Slot::rearm`].
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Running {
-    slot: u32,
+    slot: SlotId,
     /// A one-shot without a handle when it was claimed: no other thread can access the slot.
     unobserved: bool,
 }
 
 impl Running {
-    pub(crate) fn slot(&self) -> u32 {
+    pub(crate) fn slot(&self) -> SlotId {
         self.slot
     }
 }
@@ -92,12 +92,12 @@ impl Vacant {
     /// # Safety
     /// The slot is free, and the caller, which took it from the free list, gives up its claim with this call.
     #[inline]
-    pub(crate) unsafe fn new(slot: u32) -> Vacant {
+    pub(crate) unsafe fn new(slot: SlotId) -> Vacant {
         Vacant(slot)
     }
 
     #[inline]
-    pub(crate) fn slot(&self) -> u32 {
+    pub(crate) fn slot(&self) -> SlotId {
         self.0
     }
 }
@@ -295,7 +295,7 @@ impl<A> Slot<A> {
     }
 
     /// Transitions 2, 2a and 3.
-    pub(crate) fn reset(&self, slot: u32, due: Tick, deadline: u64) -> Reset {
+    pub(crate) fn reset(&self, slot: SlotId, due: Tick, deadline: u64) -> Reset {
         if self.try_move_later(due, deadline) {
             return Reset::Moved;
         }
@@ -407,7 +407,7 @@ impl<A> Slot<A> {
 
     /// Transition 12, for the user's handle: takes the task out, to [`Slot::rearm`] the slot with another. Until then the
     /// worker and `stop` treat the timeout as being fired: they drop its entry and leave it alone.
-    pub(crate) fn begin_replace(&self, slot: u32) -> Option<(Running, StoredTask<A>)> {
+    pub(crate) fn begin_replace(&self, slot: SlotId) -> Option<(Running, StoredTask<A>)> {
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
         while word.state() == State::Armed {

@@ -4,7 +4,7 @@
 use super::Wheel;
 use super::hashed::HashedWheel;
 use super::hierarchical::HierarchicalWheel;
-use crate::entry::Entry;
+use crate::entry::{Entry, SlotId};
 use crate::time::Tick;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 pub(super) const LAST: u64 = Tick::NEVER.0 - 1;
 
 pub(super) fn entry(due: u64, slot: u32) -> Entry {
-    Entry::new(Tick(due), 0, slot, 0)
+    Entry::new(Tick(due), 0, SlotId::from_number(slot), 0)
 }
 
 /// A wheel that can be held against the model.
@@ -88,7 +88,7 @@ impl Model {
 
     /// Removes the entry if it is dead: whether it is.
     fn bury(&mut self, dead: &HashSet<u32>, entry: Entry) -> bool {
-        let is_dead = dead.contains(&entry.slot());
+        let is_dead = dead.contains(&entry.slot().number());
         if is_dead {
             self.remove(entry);
         }
@@ -143,10 +143,10 @@ impl<W: Checked> Pair<W> {
             model.borrow_mut().bury(dead, entry)
         });
         let mut expected = self.model.filed.remove(&to).unwrap_or_default();
-        let in_order = due.iter().map(|entry| entry.slot()).collect();
+        let in_order = due.iter().map(|entry| entry.slot().number()).collect();
         if !W::KEEPS_ORDER {
-            due.sort_by_key(|entry| entry.slot());
-            expected.sort_by_key(|entry| entry.slot());
+            due.sort_by_key(|entry| entry.slot().number());
+            expected.sort_by_key(|entry| entry.slot().number());
         }
         assert_eq!(due, expected, "handed out at {to}");
         assert_eq!(self.wheel.now(), Tick(to));
@@ -203,13 +203,16 @@ impl<W: Checked> Pair<W> {
         assert!(
             self.model
                 .entries()
-                .all(|entry| !self.dead.contains(&entry.slot()))
+                .all(|entry| !self.dead.contains(&entry.slot().number()))
         );
     }
 
     /// The slots of all that is filed.
     pub(super) fn slots(&self) -> Vec<u32> {
-        self.model.entries().map(Entry::slot).collect()
+        self.model
+            .entries()
+            .map(|entry| entry.slot().number())
+            .collect()
     }
 
     fn check(&self) {

@@ -158,7 +158,7 @@ fn a_sweep_looks_at_every_entry_once_a_round<W: Checked>() {
             let mut looked = 0;
             while looked < 50 {
                 looked += pair.wheel.sweep(step.min(50 - looked), &|entry: Entry| {
-                    seen.borrow_mut().push(entry.slot());
+                    seen.borrow_mut().push(entry.slot().number());
                     false
                 });
             }
@@ -236,7 +236,9 @@ fn memory_follows_the_number_of_entries<W: Checked>() {
         (16 * ENTRIES..=32 * ENTRIES).contains(&(full as u64)),
         "{full} bytes"
     );
-    wheel.sweep(ENTRIES as usize, &|entry: Entry| entry.slot() % 100 != 0);
+    wheel.sweep(ENTRIES as usize, &|entry: Entry| {
+        entry.slot().number() % 100 != 0
+    });
     let swept = wheel.bytes() - empty;
     assert!(
         swept <= full / 10,
@@ -280,11 +282,11 @@ struct Listener {
 
 impl Liveness for Listener {
     fn prefetch(&self, entry: Entry) {
-        self.told.borrow_mut().insert(entry.slot());
+        self.told.borrow_mut().insert(entry.slot().number());
     }
 
     fn is_dead(&self, entry: Entry) -> bool {
-        let told = self.told.borrow().contains(&entry.slot());
+        let told = self.told.borrow().contains(&entry.slot().number());
         let surprises = self.surprises.get() + usize::from(!told);
         self.surprises.set(surprises);
         false

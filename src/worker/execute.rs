@@ -84,9 +84,9 @@ fn run_periodic(
 /// Ends a run whose task is gone.
 #[inline]
 fn end(shared: &Arc<Shared>, running: Running) {
-    let number = running.slot();
-    if shared.slot(number).finish_run(running) == ReleaseResult::Abandoned {
-        shared.free_after_run(number);
+    let id = running.slot();
+    if shared.slot(id).finish_run(running) == ReleaseResult::Abandoned {
+        shared.free_after_run(id);
     }
 }
 
@@ -98,8 +98,7 @@ fn rearm_periodic(
     task: StoredTask<Timeout>,
     announce: impl FnOnce(Entry),
 ) -> Option<Entry> {
-    let number = running.slot();
-    let slot = shared.slot(number);
+    let slot = shared.slot(running.slot());
     let (due, deadline) = next_run(shared, slot.deadline(), task.period());
     let entry = slot.next_entry(&running, due);
     announce(entry);

@@ -58,7 +58,8 @@ fn a_call_without_thread_local_storage_gives_everything_back() {
     struct AtTheEnd(Arc<Shared>);
     impl Drop for AtTheEnd {
         fn drop(&mut self) {
-            self.0.with_local(|local| local.put_slot(7));
+            self.0
+                .with_local(|local| local.put_slot(SlotId::from_number(7)));
         }
     }
     std::thread_local! {
@@ -77,5 +78,5 @@ fn a_call_without_thread_local_storage_gives_everything_back() {
     thread.join().unwrap();
     assert_eq!(number_here(&shared), 0, "all numbers are free");
     let next = SlotCache::new().take(&shared.registry.pool, &shared.slots);
-    assert_eq!(next.slot(), 7);
+    assert_eq!(next.slot().number(), 7);
 }

@@ -4,14 +4,18 @@ use crate::slots::{Handle, Kind, ReleaseResult, Slot, SlotCache, StoredTask, Vac
 use crate::time::Tick;
 use std::collections::HashSet;
 
+fn id(number: u32) -> SlotId {
+    SlotId::from_number(number)
+}
+
 /// Arms a slot that was claimed, cancels it and frees it. Returns the entry.
 fn use_once(slots: &Slots<()>, pool: &SlotPool, number: u32) -> Entry {
     // SAFETY: the test has claimed it.
-    let vacant = unsafe { Vacant::new(number) };
-    let slot = slots.get(number);
+    let vacant = unsafe { Vacant::new(id(number)) };
+    let slot = slots.get(id(number));
     let entry = slot.arm(vacant, StoredTask::once(|()| {}), Kind::Once, Tick(1), 0);
     if entry.seq() == 0 {
-        pool.note_epoch(number, entry.epoch());
+        pool.note_epoch(id(number), entry.epoch());
     }
     assert!(!slot.is_dead(entry));
     assert!(slot.cancel(|| ()));
@@ -32,10 +36,10 @@ const DISCARDS: bool = cfg!(all(target_os = "linux", not(miri)));
 #[test]
 fn a_cache_takes_the_lowest_and_reuses_what_came_back_last() {
     let (pool, slots, cache) = (SlotPool::new(), Slots::<()>::new(), SlotCache::new());
-    let take = || cache.take(&pool, &slots).slot();
+    let take = || cache.take(&pool, &slots).slot().number();
     assert_eq!([take(), take(), take()], [0, 1, 2]);
-    cache.put(1, &pool);
-    cache.put(0, &pool);
+    cache.put(id(1), &pool);
+    cache.put(id(0), &pool);
     assert_eq!([take(), take(), take()], [0, 1, 3]);
     assert_eq!(pool.held(), 64);
 }
@@ -44,17 +48,21 @@ fn a_cache_takes_the_lowest_and_reuses_what_came_back_last() {
 fn what_a_full_cache_gives_up_is_taken_by_another() {
     let (pool, slots) = (SlotPool::new(), Slots::<()>::new());
     let (frees, takes) = (SlotCache::new(), SlotCache::new());
-    let numbers: Vec<u32> = (0..192).map(|_| takes.take(&pool, &slots).slot()).collect();
+    let numbers: Vec<u32> = (0..192)
+        .map(|_| takes.take(&pool, &slots).slot().number())
+        .collect();
     assert_eq!(numbers.iter().collect::<HashSet<_>>().len(), 192);
     for number in &numbers {
-        frees.put(*number, &pool);
+        frees.put(id(*number), &pool);
     }
     assert_eq!(
         frees.len(),
         128,
         "the older half of 128 went back when it was full"
     );
-    let again: HashSet<u32> = (0..64).map(|_| takes.take(&pool, &slots).slot()).collect();
+    let again: HashSet<u32> = (0..64)
+        .map(|_| takes.take(&pool, &slots).slot().number())
+        .collect();
     assert!(
         again.iter().all(|number| numbers.contains(number)),
         "no new slots"
@@ -71,7 +79,7 @@ fn free_pages_go_back_and_old_entries_stay_dead_however_often() {
     for round in 0..50 {
         let cache = SlotCache::new();
         let numbers: Vec<u32> = (0..1000)
-            .map(|_| cache.take(&pool, &slots).slot())
+            .map(|_| cache.take(&pool, &slots).slot().number())
             .collect();
         for entry in &old {
             assert!(
@@ -86,7 +94,7 @@ fn free_pages_go_back_and_old_entries_stay_dead_however_often() {
             if number % 97 == 0 {
                 old.push(entry);
             }
-            cache.put(number, &pool);
+            cache.put(id(number), &pool);
         }
         cache.release_all(&pool);
         discard_all(&pool, &slots);
@@ -99,7 +107,7 @@ fn epochs_go_on_where_a_slot_has_gone_round_before_its_page_was_discarded() {
     let (pool, slots, cache) = (SlotPool::new(), Slots::<()>::new(), SlotCache::new());
     let mut last = None;
     for _ in 0..3 {
-        let number = cache.take(&pool, &slots).slot();
+        let number = cache.take(&pool, &slots).slot().number();
         assert_eq!(number, 0);
         for _ in 0..20_000 {
             let entry = use_once(&slots, &pool, number);
@@ -107,7 +115,7 @@ fn epochs_go_on_where_a_slot_has_gone_round_before_its_page_was_discarded() {
             assert!(last < Some(now), "{now:?} after {last:?}");
             last = Some(now);
         }
-        cache.put(number, &pool);
+        cache.put(id(number), &pool);
         cache.release_all(&pool);
         discard_all(&pool, &slots);
     }
@@ -116,30 +124,32 @@ fn epochs_go_on_where_a_slot_has_gone_round_before_its_page_was_discarded() {
 #[test]
 fn a_page_with_one_slot_in_use_stays() {
     let (pool, slots, cache) = (SlotPool::new(), Slots::<()>::new(), SlotCache::new());
-    let numbers: Vec<u32> = (0..640).map(|_| cache.take(&pool, &slots).slot()).collect();
+    let numbers: Vec<u32> = (0..640)
+        .map(|_| cache.take(&pool, &slots).slot().number())
+        .collect();
     for &number in &numbers {
         use_once(&slots, &pool, number);
         if number % 128 != 70 {
-            cache.put(number, &pool);
+            cache.put(id(number), &pool);
         }
     }
     cache.release_all(&pool);
     let seq = |number: u32| {
         // SAFETY: numbers that end in 70 modulo 128 are this test's.
-        let vacant = unsafe { Vacant::new(number) };
+        let vacant = unsafe { Vacant::new(id(number)) };
         slots
-            .get(number)
+            .get(id(number))
             .arm(vacant, StoredTask::once(|()| {}), Kind::Once, Tick(1), 0)
             .seq()
     };
     discard_all(&pool, &slots);
     assert_eq!(pool.held(), if DISCARDS { 5 * 64 } else { 640 });
     assert_eq!(seq(70), 2, "it goes on");
-    assert!(slots.get(70).cancel(|| ()));
+    assert!(slots.get(id(70)).cancel(|| ()));
     let claimed = (0..pool.used_groups()).flat_map(|group| pool.claimed(group, &slots));
     assert!(
         claimed
-            .map(|(number, _): (u32, &Slot<()>)| number)
+            .map(|(id, _): (SlotId, &Slot<()>)| id.number())
             .eq([70, 198, 326, 454, 582])
     );
 }

@@ -7,7 +7,7 @@ use crate::time::Period;
 use std::sync::Arc;
 use std::time::Duration;
 
-const NUMBER: u32 = 0;
+const ID: SlotId = SlotId::from_number(0);
 const DUE: Tick = Tick(10);
 
 /// A slot, and a task that tells whether it still exists.
@@ -27,7 +27,7 @@ impl Bench {
     }
 
     fn slot(&self) -> &Slot<()> {
-        self.slots.get(NUMBER)
+        self.slots.get(ID)
     }
 
     fn state(&self) -> State {
@@ -52,8 +52,8 @@ impl Bench {
 
     fn arm_task(&self, task: StoredTask<()>, periodic: bool) -> Entry {
         // SAFETY: each test arms its slot only while it is free.
-        let vacant = unsafe { Vacant::new(NUMBER) };
-        assert_eq!(vacant.slot(), NUMBER);
+        let vacant = unsafe { Vacant::new(ID) };
+        assert_eq!(vacant.slot(), ID);
         let kind = task.kind();
         assert_eq!(periodic, kind == Kind::Periodic);
         self.slot().arm(vacant, task, kind, DUE, 1234)
@@ -121,7 +121,7 @@ fn an_armed_slot_has_its_entry_its_deadline_and_its_task() {
     let bench = Bench::new();
     assert!(bench.slot().is_free());
     let entry = bench.arm();
-    assert_eq!(entry, Entry::new(DUE, 1, NUMBER, 0));
+    assert_eq!(entry, Entry::new(DUE, 1, ID, 0));
     assert_eq!(bench.slot().word(), Word::armed(DUE, 1, false));
     assert_eq!(bench.slot().deadline(), 1234);
     assert!(!bench.slot().is_free() && !bench.slot().is_dead(entry));
@@ -210,7 +210,7 @@ fn a_handle_that_goes_during_the_run_leaves_the_slot_to_the_runner() {
     let bench = Bench::new();
     let entry = bench.arm();
     let (running, task) = bench.claim(entry);
-    assert_eq!(running.slot(), NUMBER);
+    assert_eq!(running.slot(), ID);
     assert_eq!(
         bench.slot().release_here(Handle::User),
         ReleaseResult::InUse
@@ -245,11 +245,7 @@ fn the_epoch_goes_up_whenever_seq_has_gone_round() {
         let (seq, epoch) = ((life & 0x1fff) as u16, life >> 13);
         assert_eq!((entry.seq(), entry.epoch()), (seq, epoch));
         // The entry with the same seq and another epoch is of another life.
-        assert!(
-            bench
-                .slot()
-                .is_dead(Entry::new(DUE, seq, NUMBER, epoch + 1))
-        );
+        assert!(bench.slot().is_dead(Entry::new(DUE, seq, ID, epoch + 1)));
         assert!(bench.slot().cancel(|| ()));
         assert_eq!(
             bench.slot().release_here(Handle::User),
@@ -264,12 +260,8 @@ fn a_reset_to_later_keeps_the_entry_and_one_to_earlier_replaces_it() {
     let bench = Bench::new();
     let first = bench.arm();
     let slot = bench.slot();
-    assert_eq!(
-        slot.reset(NUMBER, DUE, 1300),
-        Reset::Moved,
-        "within its tick"
-    );
-    assert_eq!(slot.reset(NUMBER, Tick(20), 2000), Reset::Moved);
+    assert_eq!(slot.reset(ID, DUE, 1300), Reset::Moved, "within its tick");
+    assert_eq!(slot.reset(ID, Tick(20), 2000), Reset::Moved);
     assert_eq!(
         (slot.live_due(first), slot.deadline()),
         (Some(Tick(20)), 2000)
@@ -277,11 +269,8 @@ fn a_reset_to_later_keeps_the_entry_and_one_to_earlier_replaces_it() {
     let met = slot.claim(first, DUE);
     assert!(matches!(met, ClaimResult::Later(Tick(20))), "{met:?}");
 
-    let second = Entry::new(Tick(5), 2, NUMBER, 0);
-    assert_eq!(
-        slot.reset(NUMBER, Tick(5), 500),
-        Reset::MovedEarlier(second)
-    );
+    let second = Entry::new(Tick(5), 2, ID, 0);
+    assert_eq!(slot.reset(ID, Tick(5), 500), Reset::MovedEarlier(second));
     assert!(slot.is_dead(first));
     assert_eq!(
         (slot.live_due(second), slot.deadline()),
@@ -294,7 +283,7 @@ fn a_reset_to_later_keeps_the_entry_and_one_to_earlier_replaces_it() {
 fn only_a_pending_one_shot_timeout_is_reset() {
     for (bench, state) in Bench::in_each_state() {
         let before = bench.slot().word();
-        let reset = bench.slot().reset(NUMBER, Tick(11), 1100);
+        let reset = bench.slot().reset(ID, Tick(11), 1100);
         assert_eq!(reset == Reset::Moved, state == State::Armed);
         if reset == Reset::TooLate {
             assert_eq!(bench.slot().word(), before);
@@ -304,7 +293,7 @@ fn only_a_pending_one_shot_timeout_is_reset() {
     }
     let bench = Bench::new();
     bench.arm_periodic();
-    assert_eq!(bench.slot().reset(NUMBER, Tick(11), 1100), Reset::TooLate);
+    assert_eq!(bench.slot().reset(ID, Tick(11), 1100), Reset::TooLate);
     bench.slot().cancel(|| ());
 }
 
@@ -351,7 +340,7 @@ fn a_periodic_task_goes_back_to_its_slot_under_a_new_entry() {
     let (running, task) = bench.claim(first);
     assert!(bench.slot().is_dead(first));
     let second = bench.slot().next_entry(&running, Tick(20));
-    assert_eq!(second, Entry::new(Tick(20), 2, NUMBER, 0));
+    assert_eq!(second, Entry::new(Tick(20), 2, ID, 0));
     // Met before the word is given back: it is to be looked at again.
     assert_eq!(bench.slot().live_due(second), Some(Tick(20)));
     let met = bench.slot().claim(second, Tick(20));
@@ -426,7 +415,7 @@ fn a_periodic_task_that_was_ended_during_its_run_comes_back_to_the_runner() {
 #[test]
 fn a_future_takes_its_task_out_and_puts_another_in() {
     for (bench, state) in Bench::in_each_state() {
-        let Some((running, task)) = bench.slot().begin_replace(NUMBER) else {
+        let Some((running, task)) = bench.slot().begin_replace(ID) else {
             assert_ne!(state, State::Armed);
             drop(bench.slot().take_stopped());
             continue;

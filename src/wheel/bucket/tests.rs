@@ -1,9 +1,10 @@
 use super::*;
+use crate::entry::SlotId;
 
 fn bucket(entries: u32) -> Bucket {
     let mut bucket = Bucket::EMPTY;
     for slot in 0..entries {
-        bucket.push(Entry::new(Tick(1), 0, slot, 0));
+        bucket.push(Entry::new(Tick(1), 0, SlotId::from_number(slot), 0));
     }
     bucket
 }
@@ -15,7 +16,7 @@ fn room_after_a_sweep(room: usize, entries: usize) -> usize {
     bucket.reserve(room);
     assert_eq!(bucket.bytes(), room * size_of::<Entry>());
     for _ in 0..entries {
-        bucket.push(Entry::new(Tick(1), 0, 0, 0));
+        bucket.push(Entry::new(Tick(1), 0, SlotId::from_number(0), 0));
     }
     bucket.finish_sweep(&mut Progress::default());
     bucket.bytes() / size_of::<Entry>()
@@ -26,7 +27,7 @@ fn a_gap_is_closed_when_it_is_more_than_half_of_the_bucket() {
     let mut bucket = bucket(20);
     let mut progress = Progress::default();
     // Two alive, then a gap that grows.
-    let is_dead = |entry: Entry| entry.slot() >= 2;
+    let is_dead = |entry: Entry| entry.slot().number() >= 2;
     bucket.sweep(&mut progress, 12, &is_dead);
     assert_eq!((bucket.len(), progress.kept, progress.seen), (20, 2, 12));
     bucket.sweep(&mut progress, 1, &is_dead);
@@ -35,7 +36,7 @@ fn a_gap_is_closed_when_it_is_more_than_half_of_the_bucket() {
     assert!(
         alive
             .iter()
-            .map(|entry| entry.slot())
+            .map(|entry| entry.slot().number())
             .eq([0, 1].into_iter().chain(13..20))
     );
 }

@@ -10,7 +10,7 @@ impl HierarchicalWheel {
     pub(in crate::wheel) fn locate(&self, slot: u32) -> Option<(usize, usize)> {
         let mut found = None;
         self.each_bucket(|place, entries| {
-            if entries.iter().any(|entry| entry.slot() == slot) {
+            if entries.iter().any(|entry| entry.slot().number() == slot) {
                 found = Some((place.level + 1, place.bucket));
             }
         });

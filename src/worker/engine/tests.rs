@@ -4,7 +4,7 @@
 //! happens unless the test does it.
 
 use super::{Engine, MOVE_NANOS, Round};
-use crate::entry::Entry;
+use crate::entry::{Entry, SlotId};
 use crate::shared::{Driver, Shared};
 use crate::time::Tick;
 use crate::wheel::hashed::HashedWheel;
@@ -193,9 +193,10 @@ fn a_sweep_that_finds_nothing_dead_comes_to_an_end() {
     let mut bench = Bench::new(usize::MAX);
     bench.push(1, FAR);
     let shared = Arc::clone(&bench.shared);
-    let slot = shared.slot(0);
+    let id = SlotId::from_number(0);
+    let slot = shared.slot(id);
     let (due, seq) = (slot.status().due, slot.seq());
-    let copy = Entry::new(due, seq, 0, 0);
+    let copy = Entry::new(due, seq, id, 0);
     assert_eq!(slot.live_due(copy), Some(due));
     let mut filed = 0;
     let mut steps = 0;
