@@ -2,8 +2,9 @@
 //! what becomes of the task. What several threads make of it is explored in `crate::loom_tests`.
 
 use super::*;
-use crate::slots::{Phase, Slots};
-use crate::time::Period;
+use crate::entry::{Entry, SlotId};
+use crate::slots::{Kind, Phase, Slots};
+use crate::time::{Period, Tick};
 use std::sync::Arc;
 use std::time::Duration;
 

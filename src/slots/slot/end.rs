@@ -1,0 +1,155 @@
+//! Ending a timeout before its run: `cancel`, `cancel_all` and `stop`. Transitions 4, 6, 9 and 13 of the [table](super).
+//!
+//! A periodic one that is running is only marked; its runner ends it. Whoever has no handle to the slot, `cancel_all`
+//! and `stop`, gets that of bit R with the transition, so that the slot is not used again meanwhile.
+
+use super::Slot;
+use crate::slots::stored_task::{Kind, StoredTask};
+use crate::slots::word::{State, Word};
+use crate::sync::Ordering;
+
+/// The result of [`Slot::cancel_unowned`].
+#[derive(Debug)]
+pub(crate) enum Unowned<A: 'static> {
+    /// It is not pending, or belongs to a future.
+    Left,
+    /// It is cancelled, and the task is the caller's.
+    Cancelled(StoredTask<A>),
+    /// It is running, and will not come again.
+    Requested,
+}
+
+/// The result of [`Slot::stop`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum StopOutcome {
+    /// Nothing was pending.
+    Nothing,
+    /// A pending timeout, returned to the caller of `stop`.
+    Returned,
+}
+
+impl<A> Slot<A> {
+    /// Transition 4. Returns `true` if this call ended the timeout; then `on_cancel` has been called and the task dropped,
+    /// in this order: the drop may panic or call the timer.
+    #[inline]
+    pub(crate) fn cancel(&self, on_cancel: impl FnOnce()) -> bool {
+        // Relaxed: the CAS decides.
+        let mut word = Word(self.word.load(Ordering::Relaxed));
+        while word.state() == State::Armed {
+            match self.try_transition(word, State::Cancelled) {
+                Ok(()) => {
+                    on_cancel();
+                    // SAFETY: this call won Armed → Cancelled, and with it the task. It is dropped where it lies: the
+                    // caller's handle keeps the slot.
+                    self.task
+                        .with_mut(|cell| unsafe { (*cell).assume_init_drop() });
+                    return true;
+                }
+                Err(now) => word = now,
+            }
+        }
+        self.cancel_run(word, on_cancel)
+    }
+
+    /// The rest of transition 4: a periodic timeout is cancelled while it runs, and ended by the runner.
+    #[cold]
+    fn cancel_run(&self, mut word: Word, on_cancel: impl FnOnce()) -> bool {
+        while word.state() == State::Running && word.is_periodic() {
+            match self.try_transition(word, State::CancelRequested) {
+                Ok(()) => {
+                    on_cancel();
+                    return true;
+                }
+                Err(now) => word = now,
+            }
+        }
+        // Armed again by its runner in between.
+        word.state() == State::Armed && self.cancel(on_cancel)
+    }
+
+    /// Transition 13: as 4, for a caller without a handle, which gets that of bit R. Leaves futures alone.
+    pub(crate) fn cancel_unowned(&self) -> Unowned<A> {
+        let mut word = self.word();
+        loop {
+            let to = match word.state() {
+                State::Armed => State::Cancelled,
+                State::Running if word.is_periodic() => State::CancelRequested,
+                _ => return Unowned::Left,
+            };
+            // Relaxed: written before the word, which was acquired. If the slot has had another tenant since, the
+            // exchange fails.
+            if self.future.load(Ordering::Relaxed) != 0 {
+                return Unowned::Left;
+            }
+            let new = word.with_state(to).with_handle(Word::RETURNED);
+            match self
+                .word
+                .compare_exchange(word.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) if to == State::Cancelled => {
+                    // SAFETY: this call won Armed → Cancelled, and with it the task.
+                    return Unowned::Cancelled(unsafe { self.take_task() });
+                }
+                Ok(_) => return Unowned::Requested,
+                Err(now) => word = Word(now),
+            }
+        }
+    }
+
+    /// The first half of transition 4, for a call that takes back what it has just armed. Leaves a run alone.
+    pub(crate) fn disarm(&self) -> Option<StoredTask<A>> {
+        self.take_from(State::Armed, State::Cancelled)
+    }
+
+    /// Transition 6.
+    pub(crate) fn stop(&self) -> StopOutcome {
+        let mut word = self.word();
+        loop {
+            let to = match word.state() {
+                State::Armed => State::Stopped,
+                State::Running if word.is_periodic() => State::CancelRequested,
+                _ => return StopOutcome::Nothing,
+            };
+            let new = word.with_state(to).with_handle(Word::RETURNED);
+            match self
+                .word
+                .compare_exchange(word.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return StopOutcome::Returned,
+                Err(now) => word = Word(now),
+            }
+        }
+    }
+
+    /// Transition 9: takes the task, the first time.
+    pub(crate) fn take_stopped(&self) -> Option<StoredTask<A>> {
+        self.take_from(State::Stopped, State::TaskTaken)
+    }
+
+    /// The kind of task in a slot that was [`StopOutcome::Returned`].
+    ///
+    /// # Safety
+    /// The caller holds the slot's R handle, so that the slot is not used for another timeout.
+    pub(crate) unsafe fn stopped_kind(&self) -> Option<Kind> {
+        (self.word().state() == State::Stopped).then(|| {
+            // SAFETY: a Stopped slot holds a task, and R keeps the slot from being armed again. Another thread may take
+            // the task out concurrently: that is a read as well.
+            self.task
+                .with(|cell| unsafe { (*cell).assume_init_ref().kind() })
+        })
+    }
+
+    /// Moves from `from` to `to` and takes the task, if the slot is in `from`.
+    fn take_from(&self, from: State, to: State) -> Option<StoredTask<A>> {
+        // Relaxed: the CAS decides.
+        let mut word = Word(self.word.load(Ordering::Relaxed));
+        while word.state() == from {
+            match self.try_transition(word, to) {
+                // SAFETY: this call won the transition out of Armed or Stopped, and with it the task.
+                Ok(()) => return Some(unsafe { self.take_task() }),
+                Err(now) => word = now,
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,269 @@
+//! The usual life of a timeout: armed by a caller, claimed and run by the worker, freed by the last that uses it.
+//! Transitions 1, 5, 7, 10 and 11 of the [table](super).
+//!
+//! The worker or a compacting producer checks an entry with [`Slot::is_dead`] or [`Slot::claim`]. Both rely on this
+//! invariant: every Armed word (unless it is due never) has exactly one live entry, at a tick not after its due tick,
+//! or a call is between its word and its push.
+
+use super::Slot;
+use crate::entry::{Entry, SlotId};
+use crate::slots::stored_task::{Kind, StoredTask};
+use crate::slots::word::{State, Word};
+use crate::sync::Ordering;
+use crate::time::Tick;
+
+/// The right to arm a free slot, which no other thread knows.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Vacant(SlotId);
+
+impl Vacant {
+    /// # Safety
+    /// The slot is free, and the caller, which took it from the free list, gives up its claim with this call.
+    #[inline]
+    pub(crate) unsafe fn new(slot: SlotId) -> Vacant {
+        Vacant(slot)
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self) -> SlotId {
+        self.0
+    }
+}
+
+/// The right to run a slot's task. Ended by [`Slot::finish_run`] or [`Slot::rearm`].
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(super) slot: SlotId,
+    /// A one-shot without a handle when it was claimed: no other thread can access the slot.
+    pub(super) unobserved: bool,
+}
+
+impl Running {
+    pub(crate) fn slot(&self) -> SlotId {
+        self.slot
+    }
+}
+
+/// The result of [`Slot::claim`].
+#[derive(Debug)]
+pub(crate) enum ClaimResult<A: 'static> {
+    /// The timeout is over, or has another entry.
+    Dead,
+    /// The timeout was moved, or is about to be armed again: insert the entry at this tick.
+    Later(Tick),
+    /// The timeout is due; the caller owns the task.
+    Due(Running, StoredTask<A>),
+}
+
+/// The handles to a slot, by their bit in the word.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+#[repr(u8)]
+pub(crate) enum Handle {
+    /// Returned by `new_timeout`: bit U.
+    User = Word::USER as u8,
+    /// Returned by `stop`: bit R.
+    Returned = Word::RETURNED as u8,
+}
+
+/// The result of releasing a handle or ending a run.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+#[must_use]
+pub(crate) enum ReleaseResult {
+    /// Another handle or the run still uses the slot.
+    InUse,
+    /// The caller was the last and frees the slot.
+    Abandoned,
+}
+
+impl<A> Slot<A> {
+    /// Transition 1. Returns the entry to push.
+    #[expect(clippy::needless_pass_by_value, reason = "the right is used up")]
+    #[inline]
+    pub(crate) fn arm(
+        &self,
+        vacant: Vacant,
+        task: StoredTask<A>,
+        kind: Kind,
+        due: Tick,
+        deadline: u64,
+    ) -> Entry {
+        debug_assert_eq!(
+            kind,
+            task.kind(),
+            "what the caller knows need not be loaded"
+        );
+        let slot = vacant.0;
+        // Relaxed: `vacant` makes this thread the only writer.
+        let seq = Word(self.word.load(Ordering::Relaxed)).next_seq();
+        let mut epoch = self.epoch.load(Ordering::Relaxed);
+        if seq == 0 {
+            epoch = epoch.wrapping_add(1);
+            self.epoch.store(epoch, Ordering::Relaxed);
+        }
+        self.deadline.store(deadline, Ordering::Relaxed);
+        let (future, periodic) = (kind == Kind::Future, kind == Kind::Periodic);
+        self.future.store(u32::from(future), Ordering::Relaxed);
+        // SAFETY: `vacant` is the right to write the task.
+        self.task.with_mut(|cell| unsafe { (*cell).write(task) });
+        self.word
+            .store(Word::armed(due, seq, periodic).0, Ordering::Release);
+        Entry::new(due, seq, slot, epoch)
+    }
+
+    /// Returns `true` if `entry` can never fire a timeout.
+    #[inline]
+    pub(crate) fn is_dead(&self, entry: Entry) -> bool {
+        self.live_due(entry).is_none()
+    }
+
+    /// The due tick of a live `entry`; `None` for a dead one.
+    #[inline]
+    pub(crate) fn live_due(&self, entry: Entry) -> Option<Tick> {
+        self.live_due_of(self.word(), entry)
+    }
+
+    #[inline]
+    fn live_due_of(&self, word: Word, entry: Entry) -> Option<Tick> {
+        // Relaxed: `epoch` is written before the word's Release store, which was acquired.
+        if self.epoch.load(Ordering::Relaxed) != entry.epoch() {
+            return None;
+        }
+        if word.is_armed_for(entry) {
+            return Some(word.due());
+        }
+        match word.state() {
+            // The entry of the next run is pushed before the word is Armed again.
+            State::Running if word.is_periodic() && word.next_seq() == entry.seq() => {
+                Some(entry.due())
+            }
+            _ => None,
+        }
+    }
+
+    /// Transition 5, at boundary `now`.
+    #[inline]
+    pub(crate) fn claim(&self, entry: Entry, now: Tick) -> ClaimResult<A> {
+        let mut word = self.word();
+        loop {
+            let Some(due) = self.live_due_of(word, entry) else {
+                return ClaimResult::Dead;
+            };
+            if word.state() != State::Armed {
+                return ClaimResult::Later(now.next());
+            }
+            if due > now {
+                return ClaimResult::Later(due);
+            }
+            let running = word.with_state(State::Running);
+            match self.word.compare_exchange(
+                word.0,
+                running.0,
+                Ordering::Acquire,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => {
+                    let unobserved = !word.has_user() && !word.is_periodic();
+                    let running = Running {
+                        slot: entry.slot(),
+                        unobserved,
+                    };
+                    // SAFETY: this call won Armed → Running, and with it the task.
+                    return ClaimResult::Due(running, unsafe { self.take_task() });
+                }
+                Err(now) => word = Word(now),
+            }
+        }
+    }
+
+    /// Transition 7, or the end of 8: ends a run whose task is gone.
+    #[expect(clippy::needless_pass_by_value, reason = "the right is used up")]
+    #[inline]
+    pub(crate) fn finish_run(&self, running: Running) -> ReleaseResult {
+        if running.unobserved {
+            return ReleaseResult::Abandoned;
+        }
+        let word = self.word.fetch_add(Word::END_RUN, Ordering::AcqRel);
+        if Word(word + Word::END_RUN).is_abandoned() {
+            ReleaseResult::Abandoned
+        } else {
+            ReleaseResult::InUse
+        }
+    }
+
+    /// Transition 10 for a handle that is dropped.
+    ///
+    /// Takes a pointer: once the bit is cleared, another thread may free the memory before this call returns, and a
+    /// `&Slot` must be valid to the end of the call.
+    ///
+    /// # Safety
+    /// The caller holds the handle of that bit, and gives it up with this call. Unless that leaves the slot
+    /// [`ReleaseResult::Abandoned`], it must not be touched after this.
+    #[inline]
+    pub(crate) unsafe fn release(slot: *const Self, handle: Handle) -> ReleaseResult {
+        let handle = u64::from(handle as u8);
+        // SAFETY: the caller's handle keeps the slot up to the `fetch_and`. The reference is to the word alone:
+        // an atomic, and so behind an `UnsafeCell` from end to end, may be freed while a call has it.
+        let word = unsafe { &(*slot).word };
+        let seen = Word(word.load(Ordering::Acquire));
+        if seen.is_over() && !seen.has_other_handle(handle) {
+            return ReleaseResult::Abandoned;
+        }
+        let left = Word(word.fetch_and(!handle, Ordering::AcqRel) & !handle);
+        memory_may_go();
+        if left.is_abandoned() {
+            ReleaseResult::Abandoned
+        } else {
+            ReleaseResult::InUse
+        }
+    }
+
+    /// Transition 11: the last access to a slot that was found [`ReleaseResult::Abandoned`]. The caller puts it into a
+    /// cache that it has looked up before this call.
+    ///
+    /// Takes a pointer for the same reason as [`Slot::release`].
+    ///
+    /// # Safety
+    /// The slot was found abandoned by the caller. It must not be touched after this.
+    #[inline]
+    pub(crate) unsafe fn free(slot: *const Self) {
+        // SAFETY: a slot that is not free is there, and only this call frees it, with the last line. The
+        // reference is to the word alone, as in `release`.
+        let word = unsafe { &(*slot).word };
+        // Relaxed: this thread is the only one left, `release` or `finish_run` has acquired the others'.
+        let last = Word(word.load(Ordering::Relaxed));
+        debug_assert!(
+            last.is_over() || last.state() == State::Running && !last.has_user(),
+            "freed while {last:?}"
+        );
+        word.store(last.freed().0, Ordering::Release);
+        memory_may_go();
+    }
+
+    pub(crate) fn is_free(&self) -> bool {
+        self.word().state() == State::Free
+    }
+}
+
+/// For tests, whose slots stay where they are.
+#[cfg(test)]
+impl<A> Slot<A> {
+    pub(crate) fn release_here(&self, handle: Handle) -> ReleaseResult {
+        // SAFETY: the test has that handle, and its slot outlives the call.
+        unsafe { Slot::release(self, handle) }
+    }
+
+    pub(crate) fn free_here(&self) {
+        // SAFETY: the test has found the slot abandoned, and it outlives the call.
+        unsafe { Slot::free(self) }
+    }
+}
+
+/// Called after a store that lets another thread free the slot's memory. Under Miri it gives the others the
+/// chance, so that a reference which is still around is found out.
+#[inline]
+fn memory_may_go() {
+    #[cfg(miri)]
+    std::thread::yield_now();
+}
