@@ -115,7 +115,6 @@ mod memory;
 mod metrics;
 #[forbid(unsafe_code)]
 mod queue;
-#[expect(unsafe_code, reason = "a number that the pool gave out becomes a slot")]
 mod shared;
 #[expect(unsafe_code, reason = "threads share slots by rules of their own")]
 mod slots;

@@ -11,12 +11,12 @@
 //! to the shard of that number and gives it back. So what a thread schedules from the destructor of a thread-local of its own may lie in
 //! another shard than what it has scheduled before, and no order holds between them.
 
-use super::Shared;
+use super::{Shared, Timeout, retired};
 use crate::entry::SlotId;
 use crate::memory::FreeSet;
 use crate::metrics::ThreadCounters;
 use crate::queue::Shard;
-use crate::slots::{SlotCache, SlotPool, Vacant};
+use crate::slots::{Slot, SlotCache, SlotPool, Vacant};
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::ptr;
@@ -76,12 +76,18 @@ impl Local {
 
     /// Puts a free slot into this thread's cache. Touches nothing of the timer but the registry.
     #[inline]
-    pub(super) fn put_slot(&self, id: SlotId) {
+    fn put_slot(&self, id: SlotId) {
         self.slots.put(id, &self.registry.pool);
     }
 }
 
 impl Shared {
+    /// The slot `id`, which is of this timer.
+    #[inline]
+    pub(crate) fn slot(&self, id: SlotId) -> &Slot<Timeout> {
+        self.slots.get(id)
+    }
+
     /// This thread's local of this timer, if it is the one that it used last.
     #[inline]
     pub(super) fn last_local(&self) -> Option<&Local> {
@@ -89,10 +95,75 @@ impl Shared {
         unsafe { last_of(self.id) }
     }
 
+    /// Gives `use_it` what this thread keeps for this timer.
+    #[inline]
+    pub(super) fn with_local<R>(&self, use_it: impl FnOnce(&Local) -> R) -> R {
+        match self.last_local() {
+            Some(local) => use_it(local),
+            None => with_another(self, use_it),
+        }
+    }
+
+    /// Counts on this thread's counters.
+    #[inline]
+    pub(crate) fn count(&self, count: impl FnOnce(&ThreadCounters)) {
+        self.with_local(|local| count(self.counters_of(local)));
+    }
+
     /// Takes a free slot out of this thread's cache.
     #[inline]
     pub(super) fn take_slot(&self, local: &Local) -> Vacant {
         local.slots.take(&self.registry.pool, &self.slots)
+    }
+
+    /// Frees a slot that was found [`ReleaseResult::Abandoned`](crate::slots::ReleaseResult).
+    ///
+    /// Takes a pointer: this call, or another thread after the slot's last store, may free the timer's memory, and a
+    /// `&self` must be valid to the end of the call.
+    ///
+    /// # Safety
+    /// `id` is that of `slot`, and the caller has found it abandoned. Unless an `Arc` is held, the timer's memory must not
+    /// be touched after this.
+    #[inline]
+    pub(super) unsafe fn free(this: *const Shared, slot: *const Slot<Timeout>, id: SlotId) {
+        // SAFETY: the slot is not free yet, which keeps the memory. No reference outlives this block.
+        let (timer, stopped) = unsafe { ((*this).id, (*this).is_shutdown()) };
+        // The local is found before the slot is free, and has a reference to the registry of its own: `this` may dangle
+        // when it is used.
+        // SAFETY: it is used for the length of this call; the caller has found the slot abandoned.
+        unsafe {
+            match last_of(timer) {
+                Some(local) if !stopped => {
+                    Slot::free(slot);
+                    local.put_slot(id);
+                }
+                _ => Shared::free_slow(this, slot, id),
+            }
+        }
+    }
+
+    /// The same for a thread that used another timer last, and for a timer that has stopped: this may be the last slot
+    /// that keeps its memory.
+    #[cold]
+    unsafe fn free_slow(this: *const Shared, slot: *const Slot<Timeout>, id: SlotId) {
+        // SAFETY: as above.
+        unsafe {
+            let (timer, stopped) = ((*this).id, (*this).is_shutdown());
+            let local = find_another(this);
+            Slot::free(slot);
+            local.put_slot(id);
+            drop(local);
+            if stopped {
+                retired::try_reclaim(timer);
+            }
+        }
+    }
+
+    /// Frees a slot that was found abandoned after a run. The `Arc` keeps the memory.
+    #[inline]
+    pub(crate) fn free_after_run(self: &Arc<Self>, id: SlotId) {
+        // SAFETY: the slot was found abandoned, and an `Arc` is held.
+        unsafe { Shared::free(Arc::as_ptr(self), self.slot(id), id) }
     }
 
     /// This thread's counters.
@@ -139,7 +210,7 @@ crate::sync::thread_local! {
 /// The answer is used for the length of a call that began when the timer was there. Only its own thread drops a local: at its
 /// end, or when it makes one for another timer, and then only those of timers that are gone.
 #[inline]
-pub(super) unsafe fn last_of<'a>(timer: u64) -> Option<&'a Local> {
+unsafe fn last_of<'a>(timer: u64) -> Option<&'a Local> {
     let last = LAST.try_with(Cell::get).unwrap_or(ptr::null());
     // SAFETY: null, or one of this thread's: one that is dropped takes itself out of `LAST`.
     unsafe { last.as_ref() }.filter(|local| local.timer == timer)
@@ -154,7 +225,7 @@ pub(super) fn with_another<R>(shared: &Shared, use_it: impl FnOnce(&Local) -> R)
 }
 
 /// A local for the length of a call.
-pub(super) enum Found {
+enum Found {
     /// One of this thread's.
     Kept(*const Local),
     /// The thread is ending, and has no storage: this one is for the call alone, and goes with it.
@@ -179,7 +250,7 @@ impl Deref for Found {
 /// # Safety
 /// The timer's memory is there when this is called. It need not be when the answer is used.
 #[cold]
-pub(super) unsafe fn find_another(shared: *const Shared) -> Found {
+unsafe fn find_another(shared: *const Shared) -> Found {
     // SAFETY: as the caller says; the reference ends with this call.
     let shared = unsafe { &*shared };
     let found = LOCALS.try_with(|locals| {

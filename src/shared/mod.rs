@@ -39,8 +39,7 @@ pub(crate) use startup::Factory;
 pub use task::{Job, Task};
 pub use timeout::{CancelOnDrop, Timeout};
 
-use crate::entry::SlotId;
-use crate::metrics::{Counter, CounterTable, Holdings, Metrics, Stats, ThreadCounters};
+use crate::metrics::{Counter, CounterTable, Holdings, Metrics, Stats};
 use crate::queue::PendingQueue;
 use crate::slots::{Slot, Slots};
 use crate::sync::thread::JoinHandle;
@@ -48,7 +47,7 @@ use crate::sync::{AtomicU8, AtomicUsize, Mutex, Ordering};
 use crate::time::{Clock, ManualClock, Scale, Tick};
 #[cfg(not(all(test, hashed_wheel_loom)))]
 use lifecycle::Lifecycle;
-use local::{Local, Registry};
+use local::Registry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
@@ -160,87 +159,12 @@ impl Shared {
         shared
     }
 
-    // ── slots ─────────────────────────────────────────────────────────────────────────────────
-
-    /// The slot `id`, which is of this timer.
-    #[inline]
-    pub(crate) fn slot(&self, id: SlotId) -> &Slot<Timeout> {
-        self.slots.get(id)
-    }
-
-    /// Gives `use_it` what this thread keeps for this timer.
-    #[inline]
-    fn with_local<R>(&self, use_it: impl FnOnce(&Local) -> R) -> R {
-        match self.last_local() {
-            Some(local) => use_it(local),
-            None => local::with_another(self, use_it),
-        }
-    }
-
-    /// Frees a slot that was found [`ReleaseResult::Abandoned`](crate::slots::ReleaseResult).
-    ///
-    /// Takes a pointer: this call, or another thread after the slot's last store, may free the timer's memory, and a
-    /// `&self` must be valid to the end of the call.
-    ///
-    /// # Safety
-    /// `id` is that of `slot`, and the caller has found it abandoned. Unless an `Arc` is held, the timer's memory must not
-    /// be touched after this.
-    #[inline]
-    unsafe fn free(this: *const Shared, slot: *const Slot<Timeout>, id: SlotId) {
-        // SAFETY: the slot is not free yet, which keeps the memory. No reference outlives this block.
-        let (timer, stopped) = unsafe { ((*this).id, (*this).is_shutdown()) };
-        // The local is found before the slot is free, and has a reference to the registry of its own: `this` may dangle
-        // when it is used.
-        // SAFETY: it is used for the length of this call; the caller has found the slot abandoned.
-        unsafe {
-            match local::last_of(timer) {
-                Some(local) if !stopped => {
-                    Slot::free(slot);
-                    local.put_slot(id);
-                }
-                _ => Shared::free_slow(this, slot, id),
-            }
-        }
-    }
-
-    /// The same for a thread that used another timer last, and for a timer that has stopped: this may be the last slot
-    /// that keeps its memory.
-    #[cold]
-    unsafe fn free_slow(this: *const Shared, slot: *const Slot<Timeout>, id: SlotId) {
-        // SAFETY: as above.
-        unsafe {
-            let (timer, stopped) = ((*this).id, (*this).is_shutdown());
-            let local = local::find_another(this);
-            Slot::free(slot);
-            local.put_slot(id);
-            drop(local);
-            if stopped {
-                retired::try_reclaim(timer);
-            }
-        }
-    }
-
-    /// Frees a slot that was found abandoned after a run. The `Arc` keeps the memory.
-    #[inline]
-    pub(crate) fn free_after_run(self: &Arc<Self>, id: SlotId) {
-        // SAFETY: the slot was found abandoned, and an `Arc` is held.
-        unsafe { Shared::free(Arc::as_ptr(self), self.slot(id), id) }
-    }
-
-    /// Counts on this thread's counters.
-    #[inline]
-    pub(crate) fn count(&self, count: impl FnOnce(&ThreadCounters)) {
-        self.with_local(|local| count(self.counters_of(local)));
-    }
-
     /// Releases the timer for the owner or the driver.
     pub(crate) fn release_keeper(self: &Arc<Self>) {
         if self.keepers.fetch_sub(1, Ordering::AcqRel) == 1 {
             retired::retire(Arc::clone(self));
         }
     }
-
-    // ── accessors ─────────────────────────────────────────────────────────────────────────────
 
     pub(crate) fn name(&self) -> &'static str {
         self.name
