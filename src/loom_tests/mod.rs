@@ -228,7 +228,7 @@ impl<T> Latch<T> {
     fn new() -> Arc<Latch<T>> {
         Arc::new(Latch {
             value: Mutex::new(None),
-            set: Condvar::new(),
+            set: Condvar::default(),
         })
     }
 

@@ -95,7 +95,7 @@ impl Lifecycle {
             started_at: AtomicU64::new(0),
             stopped_at: AtomicU64::new(0),
             progress: Mutex::new(Progress::default()),
-            changed: Condvar::new(),
+            changed: Condvar::default(),
         }
     }
 
@@ -197,10 +197,7 @@ impl Lifecycle {
     }
 
     fn wait_while_starting(&self) {
-        let mut lock = self.progress.lock();
-        while self.state.load(Ordering::Acquire) == STARTING {
-            self.changed.wait(&mut lock);
-        }
+        self.wait_until(|_| self.state.load(Ordering::Acquire) != STARTING);
     }
 
     /// Notes that the thread factory has returned, so that the thread can be joined.
@@ -221,16 +218,17 @@ impl Lifecycle {
 
     /// Waits for the end.
     pub(crate) fn wait_done(&self) {
-        let mut progress = self.progress.lock();
-        while !progress.done {
-            self.changed.wait(&mut progress);
-        }
+        self.wait_until(|progress| progress.done);
     }
 
     /// Waits for [`Lifecycle::set_spawned`].
     pub(crate) fn wait_spawned(&self) {
+        self.wait_until(|progress| progress.spawned);
+    }
+
+    fn wait_until(&self, reached: impl Fn(&Progress) -> bool) {
         let mut progress = self.progress.lock();
-        while !progress.spawned {
+        while !reached(&progress) {
             self.changed.wait(&mut progress);
         }
     }

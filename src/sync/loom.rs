@@ -31,7 +31,6 @@ pub(crate) use loom::sync::atomic::{Ordering, fence};
 pub(crate) use sleeper::Sleeper;
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 /// loom's `thread_local!` does not know constant initializers.
@@ -41,6 +40,17 @@ macro_rules! local_keys {
     };
 }
 pub(crate) use local_keys as thread_local;
+
+macro_rules! read_modify_write {
+    ($int:ty: $($operation:ident)*) => {$(
+        #[track_caller]
+        pub(crate) fn $operation(&self, value: $int, order: Ordering) -> $int {
+            let old = self.value.$operation(value, order);
+            fence_after(order);
+            old
+        }
+    )*};
+}
 
 macro_rules! atomics {
     ($($name:ident: $int:ty),*) => {$(
@@ -117,47 +127,7 @@ macro_rules! atomics {
                 Err(value)
             }
 
-            #[track_caller]
-            pub(crate) fn swap(&self, value: $int, order: Ordering) -> $int {
-                let old = self.value.swap(value, order);
-                fence_after(order);
-                old
-            }
-
-            #[track_caller]
-            pub(crate) fn fetch_add(&self, value: $int, order: Ordering) -> $int {
-                let old = self.value.fetch_add(value, order);
-                fence_after(order);
-                old
-            }
-
-            #[track_caller]
-            pub(crate) fn fetch_sub(&self, value: $int, order: Ordering) -> $int {
-                let old = self.value.fetch_sub(value, order);
-                fence_after(order);
-                old
-            }
-
-            #[track_caller]
-            pub(crate) fn fetch_and(&self, value: $int, order: Ordering) -> $int {
-                let old = self.value.fetch_and(value, order);
-                fence_after(order);
-                old
-            }
-
-            #[track_caller]
-            pub(crate) fn fetch_or(&self, value: $int, order: Ordering) -> $int {
-                let old = self.value.fetch_or(value, order);
-                fence_after(order);
-                old
-            }
-
-            #[track_caller]
-            pub(crate) fn fetch_max(&self, value: $int, order: Ordering) -> $int {
-                let old = self.value.fetch_max(value, order);
-                fence_after(order);
-                old
-            }
+            read_modify_write!($int: swap fetch_add fetch_sub fetch_and fetch_or fetch_max);
         }
 
         impl Default for $name {
@@ -220,38 +190,6 @@ impl Instant {
     }
 }
 
-/// loom's mutex, with the calling style of `parking_lot`: there is no poison.
-#[derive(Debug, Default)]
-pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
-
-impl<T> Mutex<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Mutex(loom::sync::Mutex::new(value))
-    }
-
-    #[track_caller]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard(self.0.lock().ok())
-    }
-}
-
-/// `None` only inside [`Condvar::wait`].
-pub(crate) struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
-
-impl<T> Deref for MutexGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        self.0.as_ref().expect("locked")
-    }
-}
-
-impl<T> DerefMut for MutexGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        self.0.as_mut().expect("locked")
-    }
-}
-
 /// In place of crossbeam's queue, which loom cannot look into. It makes nothing known to anybody: whoever pops must know by
 /// other means that the push has returned, and whoever pushes that the last push and the last pop of that place
 /// have. Loom finds the race otherwise. In crossbeam's queue one would wait for the other there.
@@ -297,31 +235,5 @@ impl<T> ArrayQueue<T> {
         let value = self.places[place].with_mut(|place| unsafe { (*place).take() });
         assert!(value.is_some(), "empty");
         value
-    }
-}
-
-/// loom's condition variable, with the calling style of `parking_lot`.
-#[derive(Debug, Default)]
-pub(crate) struct Condvar(loom::sync::Condvar);
-
-impl Condvar {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
-    #[track_caller]
-    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-        let locked = guard.0.take().expect("locked");
-        guard.0 = self.0.wait(locked).ok();
-    }
-
-    #[track_caller]
-    pub(crate) fn notify_one(&self) {
-        self.0.notify_one();
-    }
-
-    #[track_caller]
-    pub(crate) fn notify_all(&self) {
-        self.0.notify_all();
     }
 }

@@ -6,10 +6,12 @@ pub(crate) use crossbeam_utils::CachePadded;
 #[cfg(not(hashed_wheel_loom))]
 pub(crate) use plain::*;
 
+#[cfg(any(miri, hashed_wheel_loom))]
+mod lock;
+#[cfg(any(miri, hashed_wheel_loom))]
+pub(crate) use lock::{Condvar, Mutex};
 #[cfg(any(not(hashed_wheel_loom), hashed_wheel_park))]
 mod sleeper;
-#[cfg(all(miri, not(hashed_wheel_loom)))]
-mod standard;
 
 #[cfg(hashed_wheel_loom)]
 #[expect(unsafe_code, reason = "cells that loom watches are shared")]
@@ -20,8 +22,6 @@ pub(crate) use loom::*;
 #[cfg(not(hashed_wheel_loom))]
 mod plain {
     pub(crate) use super::sleeper::Sleeper;
-    #[cfg(miri)]
-    pub(crate) use super::standard::{Condvar, Mutex};
     pub(crate) use crossbeam_queue::ArrayQueue;
     #[cfg(not(miri))]
     pub(crate) use parking_lot::{Condvar, Mutex};
