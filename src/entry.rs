@@ -33,9 +33,9 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    const DUE_SHIFT: u32 = 64 - Tick::BITS;
-    const SEQ_SHIFT: u32 = 6;
-    const SEQ_MASK: u64 = (1 << Self::SEQ_BITS) - 1;
+    pub(crate) const DUE_SHIFT: u32 = 64 - Tick::BITS;
+    pub(crate) const SEQ_SHIFT: u32 = 6;
+    pub(crate) const SEQ_MASK: u64 = (1 << Self::SEQ_BITS) - 1;
     /// The number of bits of `seq`.
     pub(crate) const SEQ_BITS: u32 = Self::DUE_SHIFT - Self::SEQ_SHIFT;
 

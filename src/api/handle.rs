@@ -44,10 +44,7 @@ impl TimerHandle {
     where
         F: FnOnce(&Timeout) + Send + 'static,
     {
-        self.shared()
-            .schedule(task, Kind::Once, StoredTask::once, When::After(delay))
-            // SAFETY: what was stored, one line above, was `task`.
-            .map_err(|refused| rejected(refused, |stored| unsafe { stored.into_once() }))
+        self.schedule_once(task, When::After(delay))
     }
 
     /// Schedules `task` as [`new_timeout`](Self::new_timeout) does, for a moment instead of a delay: at the first
@@ -81,8 +78,16 @@ impl TimerHandle {
         F: FnOnce(&Timeout) + Send + 'static,
     {
         let time = self.shared().clock().time_of(deadline);
+        self.schedule_once(task, When::At(time))
+    }
+
+    #[inline]
+    fn schedule_once<F>(&self, task: F, when: When) -> Result<Timeout, Rejected<F>>
+    where
+        F: FnOnce(&Timeout) + Send + 'static,
+    {
         self.shared()
-            .schedule(task, Kind::Once, StoredTask::once, When::At(time))
+            .schedule(task, Kind::Once, StoredTask::once, when)
             // SAFETY: what was stored, one line above, was `task`.
             .map_err(|refused| rejected(refused, |stored| unsafe { stored.into_once() }))
     }

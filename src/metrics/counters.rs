@@ -210,3 +210,11 @@ pub(crate) struct Totals {
     pub(crate) cancelled: u64,
     pub(crate) expired: u64,
 }
+
+impl Totals {
+    /// The number of timeouts that are pending, if so many were `unprocessed` when the timer stopped.
+    pub(crate) fn pending(self, unprocessed: u64) -> u64 {
+        let over = self.expired + self.cancelled + unprocessed;
+        self.scheduled.saturating_sub(over)
+    }
+}

@@ -122,8 +122,7 @@ impl Stats {
         // Before the totals: a timeout counted as unprocessed is then also counted as scheduled.
         let unprocessed = shared.unprocessed.get();
         let totals = totals();
-        let over = totals.expired + totals.cancelled + unprocessed;
-        let pending = totals.scheduled.saturating_sub(over);
+        let pending = totals.pending(unprocessed);
         let mut stats = Stats {
             scheduled: totals.scheduled,
             expired: totals.expired,

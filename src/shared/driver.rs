@@ -50,14 +50,22 @@ impl Driven for Shared {
 
     fn catch_up(self: Arc<Self>) {
         self.with_driver(|driver| driver.catch_up(&self));
-        self.drop_driver_if_shutdown();
     }
 }
 
 impl Shared {
-    /// Runs the driver on this thread, which acts as the timer thread. Holds no lock, so that tasks may call the timer. If
-    /// the timer is stopped meanwhile, this call ends it.
+    /// Runs the driver on this thread, which acts as the timer thread. If the timer has been stopped, this call ends it.
     fn with_driver<R>(self: &Arc<Self>, drive: impl FnOnce(&mut dyn Driver) -> R) -> Option<R> {
+        let result = self.run_driver(drive);
+        // A concurrent `stop` either finds the driver back in its place or is seen here.
+        if self.lifecycle.is_shutdown() {
+            self.end_on_drivers_side();
+        }
+        result
+    }
+
+    /// Holds no lock while the driver runs, so that tasks may call the timer.
+    fn run_driver<R>(self: &Arc<Self>, drive: impl FnOnce(&mut dyn Driver) -> R) -> Option<R> {
         if !self.lifecycle.is_started() {
             return None;
         }
@@ -70,28 +78,19 @@ impl Shared {
             self.lifecycle.request_stop(true);
         }
         *self.driver.lock() = Some(driver);
-        // A concurrent `stop` either finds the driver back in its place or is seen here.
-        if self.lifecycle.is_shutdown() {
-            self.end_on_drivers_side();
-        }
         result
     }
 
     /// `turn` of the caller's loop.
     pub(crate) fn turn(self: &Arc<Self>) -> usize {
-        let fired = self.with_driver(|driver| driver.turn(self));
-        self.drop_driver_if_shutdown();
-        fired.unwrap_or(0)
+        self.with_driver(|driver| driver.turn(self)).unwrap_or(0)
     }
 
     /// `next_due` of the caller's loop: a time on the timer's clock.
     pub(crate) fn next_due(self: &Arc<Self>) -> Option<u64> {
         let due = self.with_driver(|driver| driver.next_due(self));
         // A timer that was stopped meanwhile has nothing due.
-        if self.drop_driver_if_shutdown() {
-            return None;
-        }
-        due.flatten()
+        due.flatten().filter(|_| !self.lifecycle.is_shutdown())
     }
 
     /// Called by the drop of the caller's driver: ends the timer as the owner's drop does.
@@ -99,14 +98,6 @@ impl Shared {
         self.queue.set_hook(None);
         self.end(true);
         self.end_on_drivers_side();
-    }
-
-    fn drop_driver_if_shutdown(self: &Arc<Self>) -> bool {
-        let shutdown = self.lifecycle.is_shutdown();
-        if shutdown {
-            self.end_on_drivers_side();
-        }
-        shutdown
     }
 
     /// Ends a timer that has been stopped, unless another thread does, and drops the driver with its executor.

@@ -6,7 +6,7 @@
 use super::{Shared, Timeout};
 use crate::catch_panic::keep_panic;
 use crate::entry::SlotId;
-use crate::slots::{Slot, Unowned};
+use crate::slots::{Handle, Slot, Unowned};
 use crate::time::Tick;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl Shared {
             self.count(|counters| counters.cancelled.add(1));
             self.release_pending();
             cancelled += 1;
-            let handle = Timeout::of_returned(self, id);
+            let handle = Timeout::new(self, id, Handle::Returned);
             // The drop of a task is user code.
             keep_panic(&mut panic, || drop(task));
             drop(handle);

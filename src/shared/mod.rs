@@ -39,11 +39,12 @@ pub(crate) use startup::Factory;
 pub use task::{Job, Task};
 pub use timeout::{CancelOnDrop, Timeout};
 
+use crate::catch_panic::catch_panic;
 use crate::metrics::{Counter, CounterTable, Holdings, Metrics, Stats};
 use crate::queue::PendingQueue;
 use crate::slots::{Slot, Slots};
 use crate::sync::thread::JoinHandle;
-use crate::sync::{AtomicU8, AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicU8, AtomicUsize, CachePadded, Mutex, Ordering};
 use crate::time::{Clock, ManualClock, Scale, Tick};
 #[cfg(not(all(test, hashed_wheel_loom)))]
 use lifecycle::Lifecycle;
@@ -90,13 +91,15 @@ pub(crate) struct Shared {
 
     // Written by many threads, each part on its own cache lines.
     queue: PendingQueue,
-    limited: Limited,
+    /// The number of pending timeouts, counted only with a limit.
+    limited: CachePadded<AtomicUsize>,
     metrics: Metrics,
     /// The last boundary processed: its tasks have begun to run, or it had none.
     processed: Counter,
 
     // Start and stop.
-    spawner: Mutex<Option<startup::ThreadSpawner>>,
+    /// Starts the timer's thread. `None` when the timer has stopped.
+    factory: Mutex<Option<Factory>>,
     /// `Some` while no thread runs it: before the start, between the boundaries of a manual clock, and between the calls of
     /// the caller's loop.
     driver: Mutex<Option<Box<dyn Driver>>>,
@@ -112,15 +115,16 @@ pub(crate) struct Shared {
     keepers: AtomicU8,
 }
 
-/// The number of pending timeouts, counted only with a limit.
-#[repr(align(128))]
-struct Limited(AtomicUsize);
-
 impl Shared {
     pub(crate) fn new(settings: Settings, driver: Box<dyn Driver>) -> Arc<Shared> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         // Relaxed: only distinctness matters.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let factory = settings.factory.unwrap_or_else(|| {
+            let thread_name = settings.thread_name;
+            let thread_name = thread_name.unwrap_or_else(|| format!("{}-{id}", settings.name));
+            startup::default_factory(thread_name)
+        });
         let shared = Arc::new(Shared {
             id,
             name: settings.name,
@@ -136,15 +140,10 @@ impl Shared {
             registry: Registry::new(),
             counters: CounterTable::new(),
             queue: PendingQueue::new(),
-            limited: Limited(AtomicUsize::new(0)),
+            limited: CachePadded::new(AtomicUsize::new(0)),
             metrics: Metrics::new(),
             processed: Counter::default(),
-            spawner: Mutex::new(Some(startup::ThreadSpawner::new(
-                settings.factory,
-                settings
-                    .thread_name
-                    .unwrap_or_else(|| format!("{}-{id}", settings.name)),
-            ))),
+            factory: Mutex::new(Some(factory)),
             driver: Mutex::new(Some(driver)),
             ended: Mutex::new(None),
             thread: Mutex::new(None),
@@ -157,6 +156,13 @@ impl Shared {
         }
         instances::begun();
         shared
+    }
+
+    /// Runs user code, and catches, logs and counts its panic.
+    pub(crate) fn catch_panic(&self, what: &str, code: impl FnOnce()) {
+        if catch_panic(what, code) {
+            self.metrics.shared.panicked.add(1);
+        }
     }
 
     /// Releases the timer for the owner or the driver.
@@ -268,9 +274,7 @@ impl Shared {
 
     pub(crate) fn pending(&self) -> u64 {
         let unprocessed = self.metrics.shared.unprocessed.get();
-        let totals = self.counters.totals();
-        let over = totals.expired + totals.cancelled + unprocessed;
-        totals.scheduled.saturating_sub(over)
+        self.counters.totals().pending(unprocessed)
     }
 
     pub(crate) fn pending_timeouts(&self) -> usize {
@@ -280,7 +284,7 @@ impl Shared {
         }
         if self.max_pending != usize::MAX {
             // One counter, so that no reading exceeds the limit.
-            return self.limited.0.load(Ordering::Relaxed);
+            return self.limited.load(Ordering::Relaxed);
         }
         self.pending() as usize
     }

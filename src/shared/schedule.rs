@@ -5,7 +5,7 @@ use super::local::{self, Local};
 use super::timeout::Timeout;
 use crate::entry::{Entry, Liveness, SlotId};
 use crate::error::RejectReason;
-use crate::slots::{Kind, Slot, StoredTask};
+use crate::slots::{Handle, Kind, Slot, StoredTask};
 use crate::sync::Ordering;
 use crate::time::{FOREVER, Tick, nanos};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Shared {
                 return Err(task);
             }
         }
-        Ok(Timeout::of_user(self, id))
+        Ok(Timeout::new(self, id, Handle::User))
     }
 
     /// Starts the timer if need be, and reserves a place under the limit.
@@ -111,7 +111,6 @@ impl Shared {
     fn reserve_pending(&self) -> Result<(), RejectReason> {
         // Relaxed: the counter guards no data. One update instead of add and undo: the limit holds at all times.
         self.limited
-            .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| {
                 (pending < self.max_pending).then_some(pending + 1)
             })
@@ -125,7 +124,7 @@ impl Shared {
     #[inline]
     pub(crate) fn release_pending(&self) {
         if self.max_pending != usize::MAX {
-            self.limited.0.fetch_sub(1, Ordering::Relaxed);
+            self.limited.fetch_sub(1, Ordering::Relaxed);
         }
     }
 

@@ -22,7 +22,7 @@ use super::reentrancy::{self, Activity};
 use super::{Driver, Shared, Timeout, instances};
 use crate::catch_panic::{catch_panic, log_catching};
 use crate::error::StopError;
-use crate::slots::StopOutcome;
+use crate::slots::{Handle, StopOutcome};
 use crate::sync::{Ordering, thread};
 use std::mem;
 use std::sync::Arc;
@@ -173,8 +173,8 @@ pub(super) fn finalize(shared: &Arc<Shared>, driver: Option<Box<dyn Driver>>) {
     shared.lifecycle.set_done();
     // Last: the drop of the executor or the factory may wait for jobs that wait for this call.
     drop(driver);
-    let spawner = shared.spawner.lock().take();
-    catch_panic("the drop of the thread factory", || drop(spawner));
+    let factory = shared.factory.lock().take();
+    catch_panic("the drop of the thread factory", || drop(factory));
 }
 
 /// Claims all pending timeouts: those of futures, and the others.
@@ -188,7 +188,7 @@ fn collect_pending(shared: &Arc<Shared>) -> (Vec<Timeout>, Vec<Timeout>) {
         .map(|(id, _)| {
             shared.metrics.shared.unprocessed.add(1);
             shared.release_pending();
-            Timeout::of_returned(shared, id)
+            Timeout::new(shared, id, Handle::Returned)
         })
         .partition(Timeout::is_future);
     (futures, left)

@@ -18,18 +18,9 @@ use std::sync::{Arc, Weak};
 /// Starts a thread that runs the given job.
 pub(crate) type Factory = Arc<dyn Fn(Job) -> io::Result<JoinHandle<()>> + Send + Sync>;
 
-/// Starts the timer's thread. Dropped when the timer has stopped.
-pub(super) struct ThreadSpawner {
-    factory: Factory,
-}
-
-impl ThreadSpawner {
-    pub(super) fn new(factory: Option<Factory>, thread_name: String) -> ThreadSpawner {
-        let factory = factory.unwrap_or_else(|| {
-            Arc::new(move |job| thread::Builder::new().name(thread_name.clone()).spawn(job))
-        });
-        ThreadSpawner { factory }
-    }
+/// The factory of a timer that is not given one.
+pub(super) fn default_factory(thread_name: String) -> Factory {
+    Arc::new(move |job| thread::Builder::new().name(thread_name.clone()).spawn(job))
 }
 
 impl Shared {
@@ -57,9 +48,7 @@ impl Shared {
             }
         }
     }
-}
 
-impl Shared {
     /// The timer counts from now on.
     fn set_started(&self) {
         let now = self.clock.now();
@@ -163,11 +152,7 @@ fn spawn_worker(shared: &Arc<Shared>) -> Result<(), StartError> {
         shared,
         handshake: &handshake,
     };
-    let factory = shared
-        .spawner
-        .lock()
-        .as_ref()
-        .map(|spawner| Arc::clone(&spawner.factory));
+    let factory = shared.factory.lock().clone();
     let Some(factory) = factory else {
         return Err(StartError::Stopped);
     };

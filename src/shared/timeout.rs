@@ -5,7 +5,6 @@ mod cancel_on_drop;
 pub use cancel_on_drop::CancelOnDrop;
 
 use super::{Shared, Task, TimerHandle, When};
-use crate::catch_panic::catch_panic;
 use crate::entry::SlotId;
 use crate::slots::{Handle, Kind, Phase, ReleaseResult, Reset, Slot, StoredTask};
 use crate::time::Tick;
@@ -46,22 +45,13 @@ unsafe impl Send for Timeout {}
 unsafe impl Sync for Timeout {}
 
 impl Timeout {
-    /// The handle for bit U of a slot that has just been armed.
+    /// The handle for a bit that the caller has just set: U by arming the slot, R by `stop` or `cancel_all`.
     #[inline]
-    pub(crate) fn of_user(shared: &Arc<Shared>, slot: SlotId) -> Timeout {
+    pub(super) fn new(shared: &Arc<Shared>, slot: SlotId, handle: Handle) -> Timeout {
         Timeout {
             shared: as_ptr(shared),
             slot,
-            handle: Some(Handle::User),
-        }
-    }
-
-    /// The handle for bit R of a slot that has just been stopped, or ended by `cancel_all`.
-    pub(crate) fn of_returned(shared: &Arc<Shared>, slot: SlotId) -> Timeout {
-        Timeout {
-            shared: as_ptr(shared),
-            slot,
-            handle: Some(Handle::Returned),
+            handle: Some(handle),
         }
     }
 
@@ -380,17 +370,15 @@ impl Timeout {
         drop(old);
     }
 
-    /// Wakes the future of a handle made by [`Timeout::of_returned`].
-    pub(crate) fn wake_future(&self) {
+    /// Wakes the future of a handle that `stop` has just made.
+    pub(super) fn wake_future(&self) {
         if let Some(task) = self.slot().take_stopped() {
-            if catch_panic("a waker", || task.run(self)) {
-                self.shared().metrics.shared.panicked.add(1);
-            }
+            self.shared().catch_panic("a waker", || task.run(self));
         }
     }
 
-    /// Returns `true` for the timeout of a future. Only for a handle that [`Timeout::of_returned`] has just made.
-    pub(crate) fn is_future(&self) -> bool {
+    /// Returns `true` for the timeout of a future. Only for a handle that `stop` has just made.
+    pub(super) fn is_future(&self) -> bool {
         // SAFETY: this is the R handle.
         unsafe { self.slot().stopped_kind() == Some(Kind::Future) }
     }
@@ -399,9 +387,8 @@ impl Timeout {
     /// panic during unwinding would abort the process.
     fn drop_task(&self) {
         if let Some(task) = self.slot().take_stopped() {
-            if catch_panic("the drop of a stopped timer's task", || drop(task)) {
-                self.shared().metrics.shared.panicked.add(1);
-            }
+            self.shared()
+                .catch_panic("the drop of a stopped timer's task", || drop(task));
         }
     }
 }

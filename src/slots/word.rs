@@ -79,10 +79,7 @@ impl Word {
     /// The handle that `stop` returned exists.
     pub(crate) const RETURNED: u64 = 1 << 4;
     const PERIODIC: u64 = 1 << 5;
-    const SEQ_SHIFT: u32 = 6;
-    const SEQ_MASK: u64 = (1 << Entry::SEQ_BITS) - 1;
-    const DUE_SHIFT: u32 = 64 - Tick::BITS;
-    const LOW: u64 = (1 << Self::DUE_SHIFT) - 1;
+    const LOW: u64 = (1 << Entry::DUE_SHIFT) - 1;
 
     /// Added by the runner to end a run: `Running` becomes `Expired`, `CancelRequested` becomes `Cancelled`.
     pub(crate) const END_RUN: u64 = State::Expired as u64 - State::Running as u64;
@@ -92,8 +89,8 @@ impl Word {
     pub(crate) fn armed(due: Tick, seq: u16, periodic: bool) -> Word {
         let periodic = if periodic { Self::PERIODIC } else { 0 };
         Word(
-            due.0 << Self::DUE_SHIFT
-                | u64::from(seq) << Self::SEQ_SHIFT
+            due.0 << Entry::DUE_SHIFT
+                | u64::from(seq) << Entry::SEQ_SHIFT
                 | periodic
                 | Self::USER
                 | State::Armed as u64,
@@ -135,8 +132,8 @@ impl Word {
     /// Whether the state is Armed and `seq` the entry's, in one comparison.
     #[inline]
     pub(crate) fn is_armed_for(self, entry: Entry) -> bool {
-        let mask = Self::SEQ_MASK << Self::SEQ_SHIFT | Self::STATE;
-        let armed = u64::from(entry.seq()) << Self::SEQ_SHIFT | State::Armed as u64;
+        let mask = Entry::SEQ_MASK << Entry::SEQ_SHIFT | Self::STATE;
+        let armed = u64::from(entry.seq()) << Entry::SEQ_SHIFT | State::Armed as u64;
         self.0 & mask == armed
     }
 
@@ -148,12 +145,12 @@ impl Word {
 
     #[inline]
     pub(crate) fn due(self) -> Tick {
-        Tick(self.0 >> Self::DUE_SHIFT)
+        Tick(self.0 >> Entry::DUE_SHIFT)
     }
 
     #[inline]
     pub(crate) fn seq(self) -> u16 {
-        (self.0 >> Self::SEQ_SHIFT & Self::SEQ_MASK) as u16
+        (self.0 >> Entry::SEQ_SHIFT & Entry::SEQ_MASK) as u16
     }
 
     #[inline]
@@ -212,7 +209,7 @@ impl Word {
 
     #[inline]
     pub(crate) fn with_due(self, due: Tick) -> Word {
-        Word(self.0 & Self::LOW | due.0 << Self::DUE_SHIFT)
+        Word(self.0 & Self::LOW | due.0 << Entry::DUE_SHIFT)
     }
 
     /// The word with the handle bits `bits` set.
@@ -225,19 +222,19 @@ impl Word {
     #[inline]
     pub(crate) fn with_next_seq(self) -> Word {
         let seq = u64::from(self.next_seq());
-        Word(self.0 & !(Self::SEQ_MASK << Self::SEQ_SHIFT) | seq << Self::SEQ_SHIFT)
+        Word(self.0 & !(Entry::SEQ_MASK << Entry::SEQ_SHIFT) | seq << Entry::SEQ_SHIFT)
     }
 
     /// `seq` + 1, in its 13 bits.
     #[inline]
     pub(crate) fn next_seq(self) -> u16 {
-        ((u64::from(self.seq()) + 1) & Self::SEQ_MASK) as u16
+        ((u64::from(self.seq()) + 1) & Entry::SEQ_MASK) as u16
     }
 
     /// The word of a freed slot: only `seq` is kept.
     #[inline]
     pub(crate) fn freed(self) -> Word {
-        Word(u64::from(self.seq()) << Self::SEQ_SHIFT)
+        Word(u64::from(self.seq()) << Entry::SEQ_SHIFT)
     }
 }
 

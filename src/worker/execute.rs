@@ -1,6 +1,6 @@
 //! Runs a claimed task: on this thread or through an executor, once or periodically.
 
-use crate::catch_panic::{catch_panic, log_catching};
+use crate::catch_panic::log_catching;
 use crate::entry::Entry;
 use crate::shared::{Activity, Job, Shared, Timeout, When};
 use crate::slots::{Kind, ReleaseResult, Running, StoredTask};
@@ -47,9 +47,7 @@ pub(crate) fn dispatch(
         content: Some((running, task)),
     };
     let job: Job = Box::new(move || claimed.run());
-    if catch_panic("the executor", || executor(job)) {
-        shared.metrics().shared.panicked.add(1);
-    }
+    shared.catch_panic("the executor", || executor(job));
 }
 
 /// Counts a one-shot timeout as over, before its task runs: the task may schedule another one under a full limit.
@@ -62,9 +60,7 @@ fn count_expired(shared: &Shared) {
 #[inline]
 fn run_once(shared: &Arc<Shared>, running: Running, task: StoredTask<Timeout>) {
     let timeout = Timeout::of_runner(shared, running.slot());
-    if catch_panic("a task", || task.run(&timeout)) {
-        shared.metrics().shared.panicked.add(1);
-    }
+    shared.catch_panic("a task", || task.run(&timeout));
     end(shared, running);
 }
 
@@ -75,9 +71,7 @@ fn run_periodic(
 ) -> StoredTask<Timeout> {
     shared.metrics().shared.periodic_runs.add(1);
     let timeout = Timeout::of_runner(shared, running.slot());
-    if catch_panic("a periodic task", || task.run_again(&timeout)) {
-        shared.metrics().shared.panicked.add(1);
-    }
+    shared.catch_panic("a periodic task", || task.run_again(&timeout));
     task
 }
 
@@ -105,7 +99,7 @@ fn rearm_periodic(
     match slot.rearm(running, task, due, deadline) {
         Ok(()) => (due != Tick::NEVER).then_some(entry),
         Err((running, task)) => {
-            drop_task(shared, task);
+            shared.catch_panic("the drop of a task", || drop(task));
             end(shared, running);
             None
         }
@@ -127,12 +121,6 @@ fn next_run(shared: &Shared, last: u64, period: Period) -> (Tick, u64) {
         Period::FixedDelay(delay) => now.saturating_add(nanos(delay)),
     };
     shared.deadline(When::At(deadline.saturating_add(started)))
-}
-
-fn drop_task(shared: &Shared, task: StoredTask<Timeout>) {
-    if catch_panic("the drop of a task", || drop(task)) {
-        shared.metrics().shared.panicked.add(1);
-    }
 }
 
 fn note_duration(shared: &Shared, begun: u64, ended: u64) {
@@ -187,7 +175,7 @@ impl Drop for DispatchedJob {
         if task.kind() == Kind::Periodic {
             rearm_periodic(shared, running, task, |entry| shared.enqueue(entry));
         } else {
-            drop_task(shared, task);
+            shared.catch_panic("the drop of a task", || drop(task));
             end(shared, running);
         }
     }

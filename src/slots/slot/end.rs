@@ -69,30 +69,14 @@ impl<A> Slot<A> {
 
     /// Transition 13: as 4, for a caller without a handle, which gets that of bit R. Leaves futures alone.
     pub(crate) fn cancel_unowned(&self) -> Unowned<A> {
-        let mut word = self.word();
-        loop {
-            let to = match word.state() {
-                State::Armed => State::Cancelled,
-                State::Running if word.is_periodic() => State::CancelRequested,
-                _ => return Unowned::Left,
-            };
-            // Relaxed: written before the word, which was acquired. If the slot has had another tenant since, the
-            // exchange fails.
-            if self.future.load(Ordering::Relaxed) != 0 {
-                return Unowned::Left;
-            }
-            let new = word.with_state(to).with_handle(Word::RETURNED);
-            match self
-                .word
-                .compare_exchange(word.0, new.0, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) if to == State::Cancelled => {
-                    // SAFETY: this call won Armed → Cancelled, and with it the task.
-                    return Unowned::Cancelled(unsafe { self.take_task() });
-                }
-                Ok(_) => return Unowned::Requested,
-                Err(now) => word = Word(now),
-            }
+        // Relaxed: written before the word, which was acquired. If the slot has had another tenant since, the
+        // exchange fails.
+        let is_future = || self.future.load(Ordering::Relaxed) != 0;
+        match self.end_unowned(State::Cancelled, is_future) {
+            None => Unowned::Left,
+            // SAFETY: this call won Armed → Cancelled, and with it the task.
+            Some(State::Cancelled) => Unowned::Cancelled(unsafe { self.take_task() }),
+            Some(_) => Unowned::Requested,
         }
     }
 
@@ -103,19 +87,31 @@ impl<A> Slot<A> {
 
     /// Transition 6.
     pub(crate) fn stop(&self) -> StopOutcome {
+        match self.end_unowned(State::Stopped, || false) {
+            None => StopOutcome::Nothing,
+            Some(_) => StopOutcome::Returned,
+        }
+    }
+
+    /// Transitions 6 and 13: an Armed slot moves to `ended`, a periodic one that runs to `CancelRequested`, with bit R.
+    /// Returns the new state; `None`, without effect, for one that is not pending, or `is_left_alone`.
+    fn end_unowned(&self, ended: State, is_left_alone: impl Fn() -> bool) -> Option<State> {
         let mut word = self.word();
         loop {
             let to = match word.state() {
-                State::Armed => State::Stopped,
+                State::Armed => ended,
                 State::Running if word.is_periodic() => State::CancelRequested,
-                _ => return StopOutcome::Nothing,
+                _ => return None,
             };
+            if is_left_alone() {
+                return None;
+            }
             let new = word.with_state(to).with_handle(Word::RETURNED);
             match self
                 .word
                 .compare_exchange(word.0, new.0, Ordering::AcqRel, Ordering::Acquire)
             {
-                Ok(_) => return StopOutcome::Returned,
+                Ok(_) => return Some(to),
                 Err(now) => word = Word(now),
             }
         }
