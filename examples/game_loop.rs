@@ -28,7 +28,7 @@ between two frames, on the loop's own thread.
 
 const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 60);
 
-/// What happens to the world, from tasks and from frames.
+/// A change of the world, from a task or a frame.
 enum Event {
     PoisonBites,
     PoisonIsOver,
@@ -168,7 +168,7 @@ impl World {
     }
 }
 
-/// What a task says to the loop.
+/// A message from a task to the loop.
 fn tell(events: &Sender<Event>) -> impl Fn(Event) + Send + use<> {
     let events = events.clone();
     // The loop may be over.

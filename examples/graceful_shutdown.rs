@@ -84,7 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What is left of a delay, and what to say when it is over.
+/// The rest of a delay, and what to say when it is over.
 type Saved = (Duration, String);
 
 /// One run of a service: from its start to its orderly end.

@@ -118,7 +118,7 @@ struct Server {
     accepted: AtomicUsize,
     resets: AtomicU64,
     closed: AtomicUsize,
-    /// How late each connection was closed.
+    /// The lateness of each closed connection.
     lateness: Mutex<Vec<Duration>>,
     /// When the last client was connected, in nanoseconds since the start: the clients' show of
     /// falling silent begins there.
@@ -128,10 +128,10 @@ struct Server {
     done: AtomicBool,
 }
 
-/// What a connection's reader and its timeout both need.
+/// The data that a connection's reader and its timeout share.
 struct Link {
     stream: TcpStream,
-    /// When the last byte was heard, in nanoseconds since the server's start.
+    /// The time of the last byte, in nanoseconds since the server's start.
     heard: AtomicU64,
 }
 
@@ -311,7 +311,7 @@ impl Server {
 struct Talker {
     server: Arc<Server>,
     client: Arc<TcpStream>,
-    /// How long it talks after all are connected.
+    /// The time that it talks after all are connected.
     talks: Duration,
     chance: u64,
 }
@@ -339,7 +339,7 @@ impl Talker {
     }
 }
 
-/// Whether the server has closed this client's connection.
+/// Returns `true` if the server has closed this client's connection.
 fn at_end(mut client: &TcpStream) -> bool {
     match client.read(&mut [0]) {
         Ok(length) => length == 0,
@@ -347,7 +347,7 @@ fn at_end(mut client: &TcpStream) -> bool {
     }
 }
 
-/// How many files this process may open. The shell knows; without one, a low guess.
+/// The number of files that this process may open. The shell knows; without one, a low guess.
 fn descriptor_limit() -> usize {
     let output = std::process::Command::new("sh")
         .args(["-c", "ulimit -n"])

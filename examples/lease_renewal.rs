@@ -104,7 +104,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Who holds a lease, with the timeout that ends it.
+/// The holder of a lease, with the timeout that ends it.
 struct Registry {
     started: Instant,
     lease: Duration,

@@ -93,7 +93,7 @@ fn keep_busy(timer: &HashedWheelTimer) -> Result<(), Box<dyn Error>> {
 
 /// The text format: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 fn render(timer: &str, stats: &Stats) -> String {
-    // What only grows: Prometheus makes rates of it.
+    // Counters: Prometheus makes rates of them.
     let counters = [
         ("scheduled", "Timeouts taken.", stats.scheduled),
         ("expired", "Timeouts fired.", stats.expired),
@@ -115,7 +115,7 @@ fn render(timer: &str, stats: &Stats) -> String {
         ("cascaded", "Entries moved down.", stats.cascaded),
         ("swept", "Dead entries swept out.", stats.swept),
     ];
-    // What is there now.
+    // Gauges.
     let gauges = [
         ("pending", "Timeouts waiting.", stats.pending),
         ("queued", "Entries not filed yet.", stats.queued),
@@ -168,7 +168,7 @@ impl Page<'_> {
         );
     }
 
-    /// How late tasks begin, as a histogram. Prometheus wants the same bounds in every scrape and
+    /// The lateness of tasks, as a histogram. Prometheus wants the same bounds in every scrape and
     /// counts from below; the timer's own buckets are finer.
     fn lateness(&mut self, stats: &Stats) {
         let name = "lateness_seconds";
@@ -218,7 +218,7 @@ fn serve(mut stream: &TcpStream, timer: &TimerHandle) -> io::Result<()> {
     )
 }
 
-/// What Prometheus does.
+/// A scrape, as Prometheus does it.
 fn get(address: SocketAddr, path: &str) -> Result<String, Box<dyn Error>> {
     let mut stream = TcpStream::connect(address)?;
     write!(

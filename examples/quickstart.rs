@@ -128,7 +128,7 @@ fn many(timer: &HashedWheelTimer, log: Log, unit: Duration) -> Result<(), Box<dy
     Ok(())
 }
 
-/// What stopping gives back, and what can be done with it.
+/// The timeouts that `stop` returns, and what can be done with them.
 fn stop(timer: &HashedWheelTimer, log: Log) -> Result<(), Box<dyn Error>> {
     heading("stop: what has not fired comes back, with its task inside");
     let letter = log;

@@ -29,12 +29,12 @@ kept, in order and with none dropped.
 
   --quick    with fewer calls, in half a second instead of six";
 
-/// What the interface allows in any one second.
+/// The calls that the interface allows in any one second.
 const ALLOWED: u32 = 100;
-/// What is planned for. The rest is slack: it lets the calls catch up with the plan when they were
+/// The calls that are planned for. The rest is slack: it lets the calls catch up with the plan when they were
 /// held up.
 const PLANNED: u32 = 95;
-/// Who calls, with how many calls at once.
+/// The callers, with their number of calls at once.
 const BURSTS: [(&str, u32); 4] = [("acme", 40), ("bits", 25), ("cogs", 60), ("dyna", 15)];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -256,7 +256,7 @@ fn busiest_second(calls: &[Call]) -> usize {
     calls.iter().map(within).max().unwrap_or(0)
 }
 
-/// Whether each customer's calls came in the order of their numbers.
+/// Returns `true` if each customer's calls came in the order of their numbers.
 fn in_order(calls: &[Call]) -> bool {
     let mut last = BTreeMap::new();
     calls

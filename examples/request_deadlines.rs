@@ -30,7 +30,7 @@ answer.
   --quick    for one second instead of five, at a lower rate";
 
 const CLIENTS: u64 = 2;
-/// How long an attempt may take.
+/// The longest that an attempt may take.
 const DEADLINE: Duration = Duration::from_millis(60);
 /// The pause before attempt 2; it doubles with each further one, and half of it is chance.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);

@@ -30,7 +30,7 @@ same every time.
   --quick    with a tenth of the visitors";
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// How many of 1 000 visitors come in each hour of the day.
+/// Of 1 000 visitors, those that come in each hour of the day.
 const CURVE: [u32; 24] = [
     16, 9, 6, 4, 4, 7, 15, 28, 42, 52, 56, 60, 68, 62, 54, 52, 54, 58, 66, 78, 84, 64, 40, 21,
 ];

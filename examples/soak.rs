@@ -81,7 +81,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 // ── the world ────────────────────────────────────────────────────────────────────────────────────
 
-/// What all threads share. It lives as long as the process.
+/// The data that all threads share. It lives as long as the process.
 struct World {
     seed: u64,
     born: Instant,
@@ -239,7 +239,7 @@ fn check_progress(world: &World) {
     }
 }
 
-/// What is said at the end; whether all went well.
+/// Prints the summary. Returns `true` if all went well.
 fn verdict(world: &World, memory: Result<String, String>) -> bool {
     let memory = memory.unwrap_or_else(|problem| {
         world.fail(&format!("the memory in use has grown; {problem}"));

@@ -185,7 +185,7 @@ impl Running {
 struct Show {
     running: Mutex<Running>,
     frame: Mutex<Option<(Instant, Arc<str>)>>,
-    /// When somebody has looked last.
+    /// The time of the last request.
     looked: Mutex<Option<Instant>>,
     somebody: Condvar,
     /// Requests that are being answered.
@@ -278,7 +278,7 @@ impl Show {
         Ok(())
     }
 
-    /// What a button does: what to say about it, or why not.
+    /// Runs the action of a button: the message about it, or why not.
     fn act(&self, path: &str) -> Result<String, Mistake> {
         match path.split_once('?').unwrap_or((path, "")) {
             ("/burst", "") => {

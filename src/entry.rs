@@ -87,7 +87,7 @@ impl Entry {
     }
 }
 
-/// Tells which entries are dead.
+/// Decides which entries are dead.
 pub(crate) trait Liveness {
     /// Announces that `is_dead` will soon be called for this entry.
     fn prefetch(&self, _entry: Entry) {}

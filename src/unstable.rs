@@ -1,6 +1,5 @@
-//! Other wheels under this crate's front: what the comparison in `examples/compare` needs, and nobody
-//! else. It exists with the feature `unstable-wheels` alone. **No stability**: whatever is here may
-//! change or go in any release.
+//! Other wheels under this crate's timers, for the comparison in `examples/compare` only. It exists with the feature
+//! `unstable-wheels` alone. **No stability**: anything here may change or go in any release.
 //!
 //! A wheel from outside implements [`Wheel`], the contract of the crate's own wheels in a public form,
 //! and [`timer_on`] builds a timer on it: queue, slots, worker, clock and stop are those of the two
@@ -42,7 +41,7 @@ impl Due<'_> {
     }
 }
 
-/// Tells which entries are dead.
+/// Decides which entries are dead.
 pub trait Liveness {
     /// Announces that `is_dead` will soon be called for this entry.
     fn prefetch(&self, entry: Entry);

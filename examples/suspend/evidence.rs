@@ -1,4 +1,4 @@
-//! Where two threads are, when one of them may wait for the other: the instruction and the return addresses on the
+//! The places in the code of two threads, when one of them may wait for the other: the instruction and the return addresses on the
 //! stack, as offsets into the files that they belong to. `addr2line -Cfe FILE OFFSET` names them.
 
 use std::fmt::Write;
@@ -103,7 +103,7 @@ impl Code {
     }
 }
 
-/// What the kernel says about a thread: its state, the system call it is in, and what it waits for.
+/// The kernel's view of a thread: its state, the system call it is in, and what it waits for.
 pub(crate) fn kernel(thread: i32) -> String {
     let read = |what: &str| {
         let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/{what}"));

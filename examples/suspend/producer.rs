@@ -12,7 +12,7 @@ const LEDGER: usize = 1 << 20;
 /// Deadlines that are told apart, in milliseconds.
 const DEADLINES: usize = 1 << 16;
 
-/// What a producer is doing.
+/// The calls of a producer, by number.
 pub(crate) const DOING: [&str; 5] = [
     "between calls",
     "new_timeout",
@@ -39,7 +39,7 @@ fn state_name(entry: u64) -> &'static str {
 #[repr(align(128))]
 pub(crate) struct Producer {
     number: usize,
-    /// What became of each timeout.
+    /// The state of each timeout.
     pub(crate) ledger: Box<[AtomicU64]>,
     /// The last short timeout that fired for each deadline.
     last_fired: Box<[AtomicU64]>,

@@ -5,13 +5,13 @@ use crate::world::{World, eventually};
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// How long a producer is suspended, in milliseconds.
+/// The length of a suspension, in milliseconds.
 pub(crate) const SUSPENSION: i32 = 200;
 
 pub(crate) const NOT_SENT: u8 = 0;
 pub(crate) const SUSPENDED: u8 = 1;
 pub(crate) const RETURNED: u8 = 2;
-/// Where the handler of the only signal under way is.
+/// The progress of the handler of the only signal under way.
 pub(crate) static HANDLER: AtomicU8 = AtomicU8::new(NOT_SENT);
 static SUSPENDED_AT: Snapshot = Snapshot::new();
 static TIMER_AT: Snapshot = Snapshot::new();
@@ -52,7 +52,7 @@ fn install(signal: libc::c_int, handler: Handler) -> bool {
     }
 }
 
-/// Where the suspended producer and the timer thread are.
+/// The places in the code of the suspended producer and of the timer thread.
 pub(crate) fn evidence(world: &World) -> String {
     let timer = world.pulse.thread.load(SeqCst);
     let kernel = evidence::kernel(timer);

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The periodic task waits for a suspended thread if it has a gap like this.
 const LONGEST_GAP: Duration = ms(SUSPENSION as u64 * 3 / 4);
 
-/// What is known at the beginning or at the end of a window.
+/// The counters at the beginning or at the end of a window.
 struct Look {
     at: Duration,
     runs: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Windows {
     runs: u32,
     pub(crate) longest_gap: Duration,
     pub(crate) fewest_scheduled: Option<u64>,
-    /// What did not hold because a thread was given no processor.
+    /// Checks that did not hold because a thread was given no processor.
     pub(crate) excused: u64,
     pub(crate) doing: [u64; DOING.len()],
 }
@@ -103,7 +103,7 @@ impl Windows {
                 );
             }
         }
-        // What it had scheduled before has been due for long.
+        // Its earlier timeouts have been due for long.
         if short > fired {
             fail(
                 timer_waited() > window / 2,
@@ -155,7 +155,7 @@ pub(crate) fn watch_suspension(
     }
 }
 
-/// How long a thread was ready to run and did not, and how often it got its turn; zero if the system does not tell.
+/// The time that a thread was ready to run and did not, and the number of its turns; zero if the system does not say.
 fn schedstat(thread: &AtomicI32) -> (Duration, u64) {
     let thread = thread.load(SeqCst);
     let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"));
@@ -165,7 +165,7 @@ fn schedstat(thread: &AtomicI32) -> (Duration, u64) {
     (Duration::from_nanos(next(1)), next(0))
 }
 
-/// How long a thread was ready to run and did not, including now: the system counts that when it gets its turn.
+/// The time that a thread was ready to run and did not, including now: the system counts that when it gets its turn.
 fn waited_for_processor(thread: &AtomicI32) -> Duration {
     let (_, turns) = schedstat(thread);
     if turns > 0 {

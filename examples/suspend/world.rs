@@ -1,4 +1,4 @@
-//! What all threads of the program share: the producers' records, the periodic task's, and the failures.
+//! The data that all threads of the program share: the producers' records, the periodic task's, and the failures.
 
 use crate::producer::Producer;
 use std::array::from_fn;
@@ -53,7 +53,7 @@ impl World {
     }
 }
 
-/// How the task that runs every millisecond fares. Times are nanoseconds since the beginning.
+/// The runs of the task that is due every millisecond. Times are nanoseconds since the beginning.
 #[derive(Default)]
 pub(crate) struct Pulse {
     pub(crate) thread: AtomicI32,

@@ -244,7 +244,7 @@ impl TimerBuilder<HierarchicalWheelTimer> {
     }
 }
 
-/// What both have.
+/// The settings of both timers.
 impl<Timer> TimerBuilder<Timer> {
     /// The resolution of the timer: every timeout fires at a multiple of it. On the hierarchical wheel it is the tick of the
     /// lowest level. 100 ms by default on the hashed wheel, 1 ms on the hierarchical.
@@ -299,7 +299,7 @@ impl<Timer> TimerBuilder<Timer> {
     /// waits for the next tick. 100 000 by default.
     ///
     /// It bounds the time that the timer thread spends on insertions before it fires. If timeouts are
-    /// scheduled faster than this for long, they fire late: [`Stats::queued`](crate::Stats::queued) tells.
+    /// scheduled faster than this for long, they fire late, and [`Stats::queued`](crate::Stats::queued) grows.
     ///
     /// ```
     /// use hashed_wheel::HashedWheelTimer;

@@ -81,8 +81,8 @@ impl TimerDriver {
         self.shared.turn()
     }
 
-    /// When [`turn`](TimerDriver::turn) has to be called next; `None` if nothing is pending but what never fires, or if the timer has
-    /// stopped.
+    /// The time at which [`turn`](TimerDriver::turn) has to be called next. `None` if nothing is pending that will fire, or
+    /// if the timer has stopped.
     ///
     /// Never later than the next timeout is due. It may be earlier, for work inside the timer, or for a timeout that was reset or
     /// cancelled; then `turn` returns 0, and the next answer is later.
@@ -107,12 +107,12 @@ impl TimerDriver {
     /// ```
     pub fn next_due(&mut self) -> Option<Instant> {
         let time = self.shared.next_due()?;
-        // `None` if this platform's instants end before: nobody will wait so long.
+        // `None` if this platform's instants end before that.
         self.shared.clock().instant_of(time)
     }
 
-    /// What to call when a timeout is scheduled, or reset, that is due before the last answer of
-    /// [`next_due`](TimerDriver::next_due); and when the timer is stopped. It replaces the hook that was set before.
+    /// Sets the hook: it is called when a timeout is scheduled, or reset, that is due before the last answer of
+    /// [`next_due`](TimerDriver::next_due), and when the timer is stopped. It replaces the hook that was set before.
     ///
     /// It is called on the scheduling thread, once until the next `turn` or `next_due`, and should wake the loop: write to an
     /// eventfd, call the waker of mio, unpark a thread. It must not get lost if the loop is just about to sleep; those three do

@@ -50,9 +50,9 @@ impl TimerHandle {
     /// Schedules `task` as [`new_timeout`](Self::new_timeout) does, for a moment instead of a delay: at the first
     /// boundary at or after it, never before. Reads no clock.
     ///
-    /// For whoever has the time at hand: it was read once for a whole batch of packets, or came with the request. A moment that
-    /// has passed, be it before the timer's start, counts as a zero delay; one beyond the end of time (2^64 ns) never
-    /// fires. On a [`ManualClock`](crate::ManualClock), take moments from [`now`](Self::now).
+    /// For a program that has the time already: it was read once for a whole batch of packets, or came with the request. A
+    /// moment that has passed, even before the timer's start, counts as a zero delay; one beyond the end of time (2^64 ns)
+    /// never fires. On a [`ManualClock`](crate::ManualClock), take moments from [`now`](Self::now).
     ///
     /// ```
     /// # use hashed_wheel::*;
@@ -235,8 +235,8 @@ impl TimerHandle {
     /// returns how many. The timer goes on.
     ///
     /// Futures are not touched: they are cancelled by dropping them. Timeouts that other threads schedule meanwhile may
-    /// or may not be among those cancelled. It takes time in proportion to the number of slots in use, and nobody waits
-    /// for it.
+    /// or may not be among those cancelled. It takes time in proportion to the number of slots in use, and no other call
+    /// waits for it.
     ///
     /// ```
     /// # use hashed_wheel::*;

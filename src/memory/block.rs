@@ -79,7 +79,7 @@ impl Block {
     /// now on. `false` if this system cannot do that; then nothing has changed.
     ///
     /// # Safety
-    /// Nobody writes to the range meanwhile, and whoever reads from it can do with zeroes.
+    /// No thread writes to the range meanwhile, and those that read from it accept zeroes.
     pub(crate) unsafe fn discard(&self, offset: usize, bytes: usize) -> bool {
         match &self.0 {
             #[cfg(all(target_os = "linux", not(miri)))]

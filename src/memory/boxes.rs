@@ -1,4 +1,4 @@
-//! Values by index that are value when first asked for, one allocation each.
+//! Values by index that are made when first asked for, one allocation each.
 
 use super::table::{Table, Zeroed};
 use crate::sync::AtomicU32;

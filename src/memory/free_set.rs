@@ -23,7 +23,7 @@
 //!
 //! Let a release clear a bit of the word at time r, and a marker look again at t. r < t: the marker sees it, and
 //! clears the bit above. r > t: the word had no zero before r, so the releaser clears it. All four accesses are
-//! sequentially consistent. A bit that is clear although the word is full costs whoever comes by a mark.
+//! sequentially consistent. A bit that is clear although the word is full costs the next search a mark.
 
 use super::table::Table;
 use crate::sync::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ use crate::sync::{AtomicU64, Ordering};
 const FULL: u64 = u64::MAX;
 /// Levels above the bits of the indices.
 const UPPER: usize = 3;
-/// How often a search starts again because others were faster, before it takes any word of the next 64.
+/// Attempts of a search while others are faster, before it takes any word of the next 64.
 const TRIES: usize = 16;
 
 const FIRST: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 512 };

@@ -8,7 +8,7 @@
 //! | [`FreeSet`] | a set of free indices: claimed and released by any thread without a lock |
 //!
 //! A table never unmaps a block while it lives, so an index that was valid once can always be looked at. What
-//! is found there may belong to somebody else by then: the protocols above check that themselves.
+//! is found there may have another owner by then: the protocols above check that themselves.
 
 mod block;
 mod boxes;

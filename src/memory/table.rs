@@ -1,8 +1,8 @@
 //! A table that grows without moving what is in it.
 //!
 //! Block `k` holds `FIRST << k` values, so an index becomes an address with a shift and one load, and 26 blocks
-//! are enough for any `u32`. Whoever needs an index whose block does not exist maps the block and publishes it by
-//! compare-and-swap; who loses that race unmaps its own and takes the winner's. Mapping touches no page, so
+//! are enough for any `u32`. A thread that needs an index whose block does not exist maps the block and publishes it by
+//! compare-and-swap; the loser of that race unmaps its own and takes the winner's. Mapping touches no page, so
 //! growing costs two system calls however large the block.
 
 use super::block::{Block, PAGE};
@@ -85,7 +85,7 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
         self.map_or_else(index, || None, Some)
     }
 
-    /// What `map` makes of the value at `index`, or `otherwise` if its block was never asked for. An `Option` of a reference
+    /// Applies `map` to the value at `index`, or calls `otherwise` if its block was never asked for. An `Option` of a reference
     /// would be compared with null on the way.
     #[inline]
     pub(crate) fn map_or_else<'a, R>(
@@ -162,7 +162,7 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
     /// whether the system has taken it.
     ///
     /// # Safety
-    /// Nobody writes to these values meanwhile, and whoever reads them can do with zeroes.
+    /// No thread writes to these values meanwhile, and those that read them accept zeroes.
     pub(crate) unsafe fn discard(&self, range: Range<u32>) -> bool {
         let (block, place) = locate::<FIRST>(range.start);
         debug_assert_eq!(locate::<FIRST>(range.end - 1).0, block, "one block");

@@ -101,9 +101,9 @@ pub(crate) struct WheelCounters {
     pub(crate) levels: u64,
 }
 
-/// A thread's share of the hot counters. Only that thread writes; anybody may read.
+/// A thread's share of the hot counters. Only that thread writes; any thread may read.
 ///
-/// The stores are Release and the loads Acquire, so that who sees an end also sees its beginning.
+/// The stores are Release and the loads Acquire, so that a thread that sees an end also sees its beginning.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct ThreadCounters {
@@ -138,7 +138,7 @@ impl SingleWriterCounter {
 /// Attempts at a consistent snapshot.
 const ATTEMPTS: usize = 4;
 
-/// The counters of all threads of a timer, by the number of the thread. Nobody waits for anybody.
+/// The counters of all threads of a timer, by the number of the thread, without a lock.
 pub(crate) struct CounterTable(BoxTable<ThreadCounters>);
 
 impl CounterTable {

@@ -81,7 +81,7 @@ impl Recorder {
 /// It is a histogram of 256 counters. A quantile is the largest value of the bucket it falls into,
 /// but never more than [`max`](Lateness::max), which is exact. So it is **never too small, and too large by
 /// less than an eighth, or by less than 1.1 µs** where that is more. Beyond 2^44 ns, which is 4.9 hours,
-/// nothing is told apart but the maximum.
+/// only the maximum is known exactly.
 ///
 /// To chart a minute rather than a life, take the difference of two snapshots: [`since`](Lateness::since).
 ///
@@ -109,7 +109,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// What was recorded after an earlier snapshot of the same timer.
+    /// The difference to an earlier snapshot of the same timer.
     ///
     /// Its [`max`](Lateness::max) is exact if it is the greatest of the timer's life; otherwise it is the bound of the last
     /// bucket that is not empty: never too small, and as close as the quantiles are. What is in `earlier` alone, because it is

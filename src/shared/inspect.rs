@@ -1,7 +1,5 @@
-//! What is done with all pending timeouts at once, by going through the slots in use.
-//!
-//! No lock is held and nobody waits: a slot is looked at by one load of its word. Slots that are taken into use
-//! meanwhile may or may not be met.
+//! Operations on all pending timeouts at once. They go through the slots in use, without a lock: each slot is read by
+//! one load of its word. Slots that are taken into use meanwhile may or may not be met.
 
 use super::{Shared, Timeout};
 use crate::catch_panic::keep_panic;
@@ -29,9 +27,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Pending {
-    /// The time to its deadline, as [`Timeout::remaining`] tells it.
+    /// The time to its deadline, as [`Timeout::remaining`] returns it.
     pub remaining: Duration,
-    /// Whether it is periodic.
+    /// It is periodic.
     pub periodic: bool,
     /// The tick that it fires at; the tick lies `due_tick` times the tick duration after the start of the timer.
     /// `2^45 - 1` for one that never fires.

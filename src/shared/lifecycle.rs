@@ -140,7 +140,7 @@ impl Lifecycle {
         self.stopped_at.store(now, Ordering::Relaxed);
     }
 
-    /// INIT → STARTING, or waits for the outcome of somebody else's.
+    /// INIT → STARTING, or waits for the outcome of another thread's.
     pub(crate) fn begin_start(&self) -> StartDecision {
         loop {
             match self.change(INIT, STARTING) {

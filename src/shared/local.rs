@@ -1,15 +1,15 @@
-//! What a thread keeps for a timer: free slots, and a number by which it finds its shard of the pending queue and its
-//! counters. Both are its own while it lives: no other thread writes there.
+//! The state of one thread for one timer: free slots, and a number that is the index of its shard of the pending queue
+//! and of its counters. No other thread writes to them while it lives.
 //!
 //! # What outlives what
 //!
 //! A [`Local`] may be older or younger than its timer. It is found by the timer's id, which is never used twice, so
-//! one of a timer that is gone is never found, and its slots (plain numbers) never used; it is thrown away when the thread makes
-//! its next one. When a thread ends, its slots and its number go back to the [`Registry`], which it holds a reference
+//! one of a timer that is gone is never found, and its slots (plain numbers) never used; it is dropped when the thread
+//! makes its next one. When a thread ends, its slots and its number go back to the [`Registry`], which it holds a reference
 //! to, and a later thread adopts the number, with the shard and the counters that go with it. A thread
 //! whose thread-local storage is gone already does all of that within one call: it takes any number that is free, pushes
-//! to the shard of that number and gives it back. So what a thread schedules from the destructor of a thread-local of its own may lie in
-//! another shard than what it has scheduled before, and no order holds between them.
+//! to the shard of that number and gives it back. So what a thread schedules from the destructor of a thread-local of
+//! its own may lie in another shard than what it has scheduled before, and no order holds between them.
 
 use super::{Shared, Timeout, retired};
 use crate::entry::SlotId;
@@ -24,7 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the threads of one timer share of this. It may outlive the timer's memory: it holds numbers only.
+/// The free slots and the free thread numbers of one timer. It may outlive the timer's memory: it holds numbers only.
 pub(crate) struct Registry {
     /// The timer's memory is gone.
     closed: AtomicBool,
@@ -44,7 +44,7 @@ impl Registry {
 
     /// Says that no slot of this timer will be used again.
     pub(super) fn close(&self) {
-        // Relaxed: only a hint that locals may be thrown away.
+        // Relaxed: only a hint that locals may be dropped.
         self.closed.store(true, Ordering::Relaxed);
     }
 }
@@ -95,7 +95,7 @@ impl Shared {
         unsafe { last_of(self.id) }
     }
 
-    /// Gives `use_it` what this thread keeps for this timer.
+    /// Calls `use_it` with this thread's local of this timer.
     #[inline]
     pub(super) fn with_local<R>(&self, use_it: impl FnOnce(&Local) -> R) -> R {
         match self.last_local() {
@@ -216,7 +216,7 @@ unsafe fn last_of<'a>(timer: u64) -> Option<&'a Local> {
     unsafe { last.as_ref() }.filter(|local| local.timer == timer)
 }
 
-/// Gives `use_it` this thread's local of a timer, which was not the one that it used last.
+/// Calls `use_it` with this thread's local of a timer, which was not the one that it used last.
 #[cold]
 pub(super) fn with_another<R>(shared: &Shared, use_it: impl FnOnce(&Local) -> R) -> R {
     // SAFETY: a reference is valid throughout.

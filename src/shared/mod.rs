@@ -83,7 +83,7 @@ pub(crate) struct Shared {
     is_driven: bool,
     fine_ticks: bool,
     lifecycle: Lifecycle,
-    /// What is due at this time on the timer's clock, or later, never is. Written at the start.
+    /// The first time on the timer's clock at which a timeout never fires. Written at the start.
     end: AtomicU64,
     slots: Slots<Timeout>,
     registry: Arc<Registry>,

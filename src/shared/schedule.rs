@@ -158,8 +158,7 @@ impl Shared {
         (Tick::NEVER, deadline)
     }
 
-    /// What a moment before the last boundary processed is taken for: that boundary. The timer is not late before it was
-    /// told.
+    /// A deadline before the last boundary processed is moved to that boundary: time before the call is not lateness.
     #[cold]
     fn passed_deadline(&self, deadline: u64) -> (Tick, u64) {
         let processed = self.scale.time_of(self.processed()).unwrap_or(0);

@@ -56,7 +56,7 @@ impl Shared {
     pub(crate) fn drop_owner(self: &Arc<Self>, waits: bool) {
         self.end(waits);
         if waits && self.is_on_manual_clock() && !reentrancy::is_in_task() {
-            // Nobody may advance the clock any more.
+            // The clock may never be advanced again.
             let ended = self.ended.lock().take();
             drop(ended);
         }
@@ -157,7 +157,7 @@ pub(super) fn detach_thread(shared: &Shared) {
 }
 
 /// Ends the timer, on the thread that ran the driver last: see the head of this module.
-/// Drops the driver, unless somebody else is to.
+/// Drops the driver, unless the caller leaves that to another thread.
 pub(super) fn finalize(shared: &Arc<Shared>, driver: Option<Box<dyn Driver>>) {
     shared.lifecycle.set_stopped_at(shared.clock.now());
     let (futures, left) = collect_pending(shared);

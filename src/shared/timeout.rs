@@ -220,10 +220,10 @@ impl Timeout {
         self.reset_to(When::At(self.shared().clock.time_of(deadline)))
     }
 
-    /// When it is due; of a periodic one: when its next run is. `None` if it never fires.
+    /// Its deadline; of a periodic one, that of its next run. `None` if it never fires.
     ///
-    /// It stays when the timeout has fired or was cancelled. A moment that had passed when the timeout was scheduled is
-    /// told as the boundary that the timer had processed last.
+    /// It stays when the timeout has fired or was cancelled. If the deadline had passed when the timeout was scheduled,
+    /// it is the boundary that the timer had processed last.
     ///
     /// ```
     /// # use hashed_wheel::HashedWheelTimer;

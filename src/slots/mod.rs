@@ -1,4 +1,4 @@
-//! Slots: where timeouts live, by number.
+//! Slots: the records of timeouts, by number.
 //!
 //! A slot never moves, and its number becomes an address with a shift and one load ([`Table`]). The protocol by which
 //! a slot changes hands is in [`slot`], the layout of its word in [`word`]. Which slots are free is known to
@@ -90,7 +90,7 @@ impl<A> Slots<A> {
         self.table.get_or_grow(group * GROUP);
     }
 
-    /// Gives the memory of whole groups back to the system; whether it has taken it.
+    /// Gives the memory of whole groups back to the system. Returns `true` if the system has taken it.
     ///
     /// # Safety
     /// All slots of these groups are claimed from the pool by the caller, and free.

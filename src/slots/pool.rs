@@ -1,4 +1,4 @@
-//! Which slots are free: shared by all threads of a timer, without a lock.
+//! The pool of free slots, shared by all threads of a timer, without a lock.
 //!
 //! Slots are claimed a *group* at a time, the 64 that share a page, as far as they are free, and released one by
 //! one or many at once. The pool holds numbers only, and may outlive the slots: a thread that ends gives back what it
@@ -6,10 +6,9 @@
 //!
 //! # Memory goes back page by page
 //!
-//! A group of which no slot is claimed has nothing to say: its page can be discarded, and reads as free slots that were
-//! never used. Only their epochs must not begin anew, or an old entry could pass for that of a new tenant. So the pool
-//! keeps the highest epoch of each group, and a slot that is claimed after its page was discarded begins with one that is
-//! higher.
+//! The page of a group of which no slot is claimed can be discarded: it then reads as free slots that were never used.
+//! Only their epochs must not start again from 0, or an old entry could pass for that of a new timeout. So the pool keeps
+//! the highest epoch of each group, and a slot that is claimed after its page was discarded starts with a higher one.
 
 use super::{GROUP, Slots};
 use crate::entry::SlotId;
@@ -31,7 +30,7 @@ const TOUCHED: u64 = 1 << 63;
 /// See the module's head.
 pub(crate) struct SlotPool {
     free: FreeSet,
-    /// What is known of each group: `touched:1 | 0:31 | epoch:32`, the highest epoch that any of its slots has had.
+    /// The state of each group: `touched:1 | 0:31 | epoch:32`, the highest epoch that any of its slots has had.
     groups: Table<AtomicU64, { if cfg!(hashed_wheel_loom) { 2 } else { 512 } }>,
     /// Groups below have been claimed from.
     used: AtomicU32,

@@ -133,7 +133,7 @@ impl<A> Slot<A> {
         self.deadline.load(Ordering::Relaxed)
     }
 
-    /// Sees to it that the next tenant's epoch is at least this. For whoever has claimed the free slot.
+    /// Raises the epoch to at least this. The caller has claimed the slot, which is free.
     pub(super) fn raise_epoch(&self, epoch: u32) {
         // Relaxed: nobody else writes it while the slot is free and claimed.
         if self.epoch.load(Ordering::Relaxed) < epoch {

@@ -7,7 +7,7 @@ use crate::time::Period;
 use std::fmt;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 
-/// How a task runs, and what `stop` does with it.
+/// The kind of a task: how it runs, and what `stop` does with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Runs once, wherever tasks run.

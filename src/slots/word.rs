@@ -129,7 +129,7 @@ impl Word {
         }
     }
 
-    /// Whether the state is Armed and `seq` the entry's, in one comparison.
+    /// Returns `true` if the state is Armed and `seq` the entry's, in one comparison.
     #[inline]
     pub(crate) fn is_armed_for(self, entry: Entry) -> bool {
         let mask = Entry::SEQ_MASK << Entry::SEQ_SHIFT | Self::STATE;
@@ -137,7 +137,7 @@ impl Word {
         self.0 & mask == armed
     }
 
-    /// Whether the state is Armed, and the timeout not periodic, in one comparison.
+    /// Returns `true` if the state is Armed and the timeout not periodic, in one comparison.
     #[inline]
     pub(crate) fn is_armed_once(self) -> bool {
         self.0 & (Self::STATE | Self::PERIODIC) == State::Armed as u64
@@ -186,8 +186,8 @@ impl Word {
         self.state() == State::CancelRequested && !self.is_periodic()
     }
 
-    /// The task is in the hands of the thread that will arm the slot with it: the run of a periodic one that nobody has
-    /// ended, or an exchange.
+    /// A thread holds the task and will arm the slot with it: the run of a periodic one that was not cancelled, or an
+    /// exchange.
     #[inline]
     pub(crate) fn is_to_be_rearmed(self) -> bool {
         self.is_replacing() || self.state() == State::Running && self.is_periodic()

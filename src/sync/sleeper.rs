@@ -1,8 +1,8 @@
 //! Lets one thread sleep while a word has a value, and others wake it when they have changed the word.
 //!
-//! Nothing lies between the word and the sleep: who goes to sleep after a change does not sleep, and who has gone to sleep
-//! before is woken by the next [`Sleeper::wake`], whoever calls it. So of several threads that find the word changed any can
-//! wake the sleeper, and none has to rely on the one that changed it.
+//! Nothing lies between the word and the sleep: a thread that goes to sleep after a change does not sleep, and one that
+//! went to sleep before is woken by the next [`Sleeper::wake`], from any thread. So any thread that finds the word changed
+//! can wake the sleeper, without relying on the one that changed it.
 
 #[cfg(all(
     target_os = "linux",

@@ -5,6 +5,7 @@
 //! | time | nanoseconds on a timer's clock, saturating at [`FOREVER`] |
 //! | tick | the resolution of a timer, a duration; [`Tick`] *t* is the number of a boundary |
 //! | boundary | the time *t* × tick after the timer's start: timeouts fire at boundaries only |
+//! | moment | a time that the caller gives as an `Instant`, in the docs |
 //! | deadline | the time that the caller asked for, counted from the timer's start |
 //! | due | the first boundary at or after the deadline: the tick that a timeout fires at |
 //!

@@ -1,6 +1,6 @@
-//! How punctually the system wakes a thread.
+//! Asking the system to wake a thread punctually.
 //!
-//! Linux lets a sleeping thread oversleep by its *timer slack*, 50 µs unless told otherwise, so that wake-ups can be
+//! Linux lets a sleeping thread oversleep by its *timer slack*, 50 µs by default, so that wake-ups can be
 //! gathered. That is as long as the finest tick.
 //!
 //! Its scheduler gives a runnable thread its share in *slices*, about 3 ms long. Since Linux 6.12 a thread may ask for another
@@ -30,7 +30,7 @@ impl Drop for FinestSlack {
     }
 }
 
-/// Asks for the shortest slice of this thread, as long as it lives. Where the system knows no such wish it does nothing.
+/// Asks for the shortest slice of this thread, as long as it lives. Where the system has no such setting it does nothing.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct ShortestSlice {
@@ -76,7 +76,7 @@ mod system {
     pub(super) fn set_slice(nanos: u64) -> Option<u64> {
         let mut attributes = scheduling()?;
         let before = attributes.sched_runtime;
-        // A system that knows slices tells the current one. A real-time thread has none.
+        // A system with slices returns the current one. A real-time thread has none.
         if attributes.sched_policy != libc::SCHED_OTHER as u32 || before == 0 {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What a builder collects, its checks, and the timer that is made of it.
+//! The settings that a builder collects, their checks, and the timer built from them.
 
 use crate::error::ConfigError;
 use crate::shared::{Driver, Factory, Settings, Shared};

@@ -43,7 +43,7 @@ pub struct Interval {
     sleep: Sleep,
 }
 
-/// What an [`Interval`] does about ticks that it was not polled for in time.
+/// The behaviour of an [`Interval`] after ticks that it was not polled for in time.
 ///
 /// An interval of ten seconds whose first tick, due at 10, is taken at 35:
 ///
@@ -84,7 +84,7 @@ impl Interval {
         }
     }
 
-    /// Says what happens about missed ticks: [`MissedTicks::Skip`] unless told.
+    /// Sets the behaviour after missed ticks: [`MissedTicks::Skip`] by default.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock, MissedTicks};
@@ -108,7 +108,7 @@ impl Interval {
         self
     }
 
-    /// Starts anew: the next tick comes one period from now, and the phase counts from there.
+    /// Starts again: the next tick comes one period from now, and the phase counts from there.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock};

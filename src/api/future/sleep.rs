@@ -69,7 +69,7 @@ enum End {
     Stopped,
 }
 
-/// Which waker is in the slot: what [`Waker::will_wake`] would compare. It is that of the clone, which the slot
+/// The identity of the waker in the slot: what [`Waker::will_wake`] would compare. It is that of the clone, which the slot
 /// owns, so that no other can have the same address as long as it is there. The waker that the future is
 /// polled with may be a temporary, with other data than its clone: such a one is never found equal, and is
 /// replaced by every poll.
@@ -125,7 +125,7 @@ impl Sleep {
         matches!(self.stage, Stage::New)
     }
 
-    /// When it ends; `None` if it never does.
+    /// Its deadline; `None` if it never ends.
     ///
     /// ```
     /// # use hashed_wheel::HashedWheelTimer;
@@ -203,7 +203,7 @@ impl Sleep {
         self.reset_to(self.timer.now().saturating_add(nanos(delay)));
     }
 
-    /// Moves its end to a moment, as [`reset`](Sleep::reset) does. Reads no clock. A moment that has passed counts as a
+    /// Moves its deadline to a moment, as [`reset`](Sleep::reset) does. Reads no clock. A moment that has passed counts as a
     /// zero delay.
     ///
     /// ```
@@ -219,7 +219,7 @@ impl Sleep {
         self.reset_to(self.timer.clock().time_of(deadline));
     }
 
-    /// Moves its end to a moment of the timer's clock.
+    /// Moves its deadline to a time of the timer's clock.
     pub(crate) fn reset_to(&mut self, deadline: u64) {
         self.deadline = deadline;
         if let Stage::Armed(timeout, _) = &self.stage {

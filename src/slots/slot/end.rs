@@ -1,7 +1,7 @@
 //! Ending a timeout before its run: `cancel`, `cancel_all` and `stop`. Transitions 4, 6, 9 and 13 of the [table](super).
 //!
-//! A periodic one that is running is only marked; its runner ends it. Whoever has no handle to the slot, `cancel_all`
-//! and `stop`, gets that of bit R with the transition, so that the slot is not used again meanwhile.
+//! A periodic one that is running is only marked; its runner ends it. `cancel_all` and `stop` have no handle to the slot:
+//! the transition gives them that of bit R, so that the slot is not reused meanwhile.
 
 use super::Slot;
 use crate::slots::stored_task::{Kind, StoredTask};

@@ -63,7 +63,7 @@ impl Sleeper {
         }
     }
 
-    /// How often it was called.
+    /// The number of calls.
     pub(crate) fn wakes(&self) -> usize {
         self.wakes.load(Ordering::Relaxed)
     }

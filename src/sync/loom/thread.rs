@@ -49,7 +49,7 @@ impl Thread {
         }
     }
 
-    /// How often it has been woken, or asked to wake up.
+    /// The number of wake-ups, asked for or done.
     pub(crate) fn unparks(&self) -> usize {
         self.unparks.load(Ordering::Relaxed)
     }

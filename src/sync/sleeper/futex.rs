@@ -47,7 +47,7 @@ impl Sleeper {
     }
 }
 
-/// Where the lower half of the word lies.
+/// The address of the lower half of the word.
 fn lower_half(word: &AtomicU64) -> *const u32 {
     let place = usize::from(cfg!(target_endian = "big"));
     word.as_ptr().cast::<u32>().cast_const().wrapping_add(place)

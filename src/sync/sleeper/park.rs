@@ -41,7 +41,7 @@ impl Sleeper {
         }
     }
 
-    /// How often it was called, for the thread that sleeps.
+    /// The number of calls, for the thread that sleeps.
     #[cfg(hashed_wheel_loom)]
     pub(crate) fn wakes(&self) -> usize {
         self.0.get().map_or(0, Thread::unparks)
