@@ -11,7 +11,7 @@ use crate::catch_panic::catch_panic;
 use crate::error::StartError;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, Ordering};
-use crate::time::{FinestSlack, ManualClock, ShortestSlice};
+use crate::time::{ManualClock, ThreadSetting};
 use std::io;
 use std::sync::{Arc, Weak};
 
@@ -198,8 +198,8 @@ impl WorkerJob {
             return;
         };
         shared.queue.register_worker();
-        let _slack = shared.fine_ticks.then(FinestSlack::ask);
-        let _slice = ShortestSlice::ask();
+        let _slack = shared.fine_ticks.then(ThreadSetting::finest_slack);
+        let _slice = ThreadSetting::shortest_slice();
         shared.set_started();
         self.handshake.advance(Outcome::Begun, Outcome::Running);
         if catch_panic("the timer thread", || driver.run(shared)) {

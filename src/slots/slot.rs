@@ -141,6 +141,20 @@ impl<A> Slot<A> {
         }
     }
 
+    /// Moves from `from` to `to` and takes the task, if the slot is in `from`.
+    fn take_from(&self, from: State, to: State) -> Option<StoredTask<A>> {
+        // Relaxed: the CAS decides.
+        let mut word = Word(self.word.load(Ordering::Relaxed));
+        while word.state() == from {
+            match self.try_transition(word, to) {
+                // SAFETY: this call won the transition out of Armed or Stopped, and with it the task.
+                Ok(()) => return Some(unsafe { self.take_task() }),
+                Err(now) => word = now,
+            }
+        }
+        None
+    }
+
     #[inline]
     fn try_transition(&self, word: Word, to: State) -> Result<(), Word> {
         self.word

@@ -35,5 +35,5 @@ pub use manual::ManualClock;
 pub use period::Period;
 pub(crate) use period::next_at_fixed_rate;
 pub(crate) use scale::{FOREVER, Scale, nanos};
-pub(crate) use slack::{FinestSlack, ShortestSlice};
+pub(crate) use slack::ThreadSetting;
 pub(crate) use tick::Tick;

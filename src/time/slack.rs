@@ -6,54 +6,40 @@
 //! Its scheduler gives a runnable thread its share in *slices*, about 3 ms long. Since Linux 6.12 a thread may ask for another
 //! length. Its share stays the same, but of two threads that are owed time the one with the shorter slice comes first.
 
-/// Asks for the finest timer slack of this thread, as long as it lives. Elsewhere than on Linux it does nothing.
+/// A setting of this thread that was changed, and is set back when this is dropped: the thread may be a pool's, and outlive
+/// the timer. Where the system has no such setting it does nothing.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct FinestSlack {
-    /// The slack before, in nanoseconds, if it was changed.
+pub(crate) struct ThreadSetting {
+    set: fn(u64) -> Option<u64>,
+    /// The value before, in nanoseconds, if it was changed.
     before: Option<u64>,
 }
 
-impl FinestSlack {
-    pub(crate) fn ask() -> FinestSlack {
-        let before = system::slack().filter(|_| system::set_slack(1));
-        FinestSlack { before }
+impl ThreadSetting {
+    /// The shortest slice that Linux grants.
+    const SHORTEST_SLICE: u64 = 100_000;
+
+    /// Asks for the finest timer slack.
+    pub(crate) fn finest_slack() -> ThreadSetting {
+        ThreadSetting::change(system::set_slack, 1)
+    }
+
+    /// Asks for the shortest slice.
+    pub(crate) fn shortest_slice() -> ThreadSetting {
+        ThreadSetting::change(system::set_slice, ThreadSetting::SHORTEST_SLICE)
+    }
+
+    fn change(set: fn(u64) -> Option<u64>, nanos: u64) -> ThreadSetting {
+        let before = set(nanos);
+        ThreadSetting { set, before }
     }
 }
 
-impl Drop for FinestSlack {
+impl Drop for ThreadSetting {
     fn drop(&mut self) {
-        // The thread may be a pool's, and outlive the timer.
         if let Some(before) = self.before {
-            system::set_slack(before);
-        }
-    }
-}
-
-/// Asks for the shortest slice of this thread, as long as it lives. Where the system has no such setting it does nothing.
-#[derive(Debug)]
-#[must_use]
-pub(crate) struct ShortestSlice {
-    /// The slice before, in nanoseconds, if it was changed.
-    before: Option<u64>,
-}
-
-impl ShortestSlice {
-    /// The shortest that Linux grants.
-    const NANOS: u64 = 100_000;
-
-    pub(crate) fn ask() -> ShortestSlice {
-        ShortestSlice {
-            before: system::set_slice(ShortestSlice::NANOS),
-        }
-    }
-}
-
-impl Drop for ShortestSlice {
-    fn drop(&mut self) {
-        // As above.
-        if let Some(before) = self.before {
-            system::set_slice(before);
+            (self.set)(before);
         }
     }
 }
@@ -93,21 +79,20 @@ mod system {
         u64::try_from(slack).ok()
     }
 
-    /// Returns `true` if the system has accepted it.
-    pub(super) fn set_slack(nanos: u64) -> bool {
+    /// Sets the slack of this thread. Returns the slack before, if the system has accepted it.
+    pub(super) fn set_slack(nanos: u64) -> Option<u64> {
+        let before = slack()?;
         // SAFETY: the call takes no pointer, and changes nothing but the slack of this thread.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanos as libc::c_ulong, 0, 0, 0) == 0 }
+        let result =
+            unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanos as libc::c_ulong, 0, 0, 0) };
+        (result == 0).then_some(before)
     }
 }
 
 #[cfg(not(all(target_os = "linux", not(any(miri, hashed_wheel_loom)))))]
 mod system {
-    pub(super) fn slack() -> Option<u64> {
+    pub(super) fn set_slack(_nanos: u64) -> Option<u64> {
         None
-    }
-
-    pub(super) fn set_slack(_nanos: u64) -> bool {
-        false
     }
 
     pub(super) fn set_slice(_nanos: u64) -> Option<u64> {
@@ -122,7 +107,7 @@ mod tests {
     #[test]
     fn the_slack_is_the_finest_until_it_is_given_back() {
         let before = system::slack().unwrap();
-        let finest = FinestSlack::ask();
+        let finest = ThreadSetting::finest_slack();
         assert_eq!(system::slack(), Some(1));
         drop(finest);
         assert_eq!(system::slack(), Some(before));
@@ -130,14 +115,14 @@ mod tests {
 
     #[test]
     fn the_slice_is_the_shortest_until_it_is_given_back_where_the_system_knows_it() {
-        let shortest = ShortestSlice::ask();
+        let shortest = ThreadSetting::shortest_slice();
         let Some(before) = shortest.before else {
             // Linux before 6.12, or a sandbox that refuses.
             return;
         };
         assert_eq!(
-            system::set_slice(ShortestSlice::NANOS),
-            Some(ShortestSlice::NANOS)
+            system::set_slice(ThreadSetting::SHORTEST_SLICE),
+            Some(ThreadSetting::SHORTEST_SLICE)
         );
         drop(shortest);
         assert_eq!(system::set_slice(before), Some(before));

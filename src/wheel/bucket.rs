@@ -39,6 +39,36 @@ pub(super) struct Progress {
     removed: bool,
 }
 
+/// The position of a wheel's sweep: a bucket, and the progress in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sweep<P> {
+    pub(super) place: P,
+    pub(super) progress: Progress,
+}
+
+impl<P: Copy + PartialEq> Sweep<P> {
+    /// Goes to the bucket at `place`, to its beginning unless the sweep is there already.
+    pub(super) fn go_to(&mut self, place: P) {
+        if self.place != place {
+            let progress = Progress::default();
+            *self = Sweep { place, progress };
+        }
+    }
+
+    /// The progress in the bucket at `place`: `none` unless the sweep is there.
+    pub(super) fn progress_at<'a>(
+        &'a mut self,
+        place: P,
+        none: &'a mut Progress,
+    ) -> &'a mut Progress {
+        if self.place == place {
+            &mut self.progress
+        } else {
+            none
+        }
+    }
+}
+
 /// The result of one step of a sweep in one bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {

@@ -18,7 +18,7 @@
 //! knows the earliest tick of all ([`MinTree`]), the caller skips 22: [`Wheel::next_expiration`] after 14 is 30.
 
 use super::Wheel;
-use super::bucket::{Progress, Step};
+use super::bucket::{Progress, Step, Sweep};
 use super::bucket_array::BucketArray;
 use super::min_tree::MinTree;
 use crate::entry::{Entry, Liveness};
@@ -34,15 +34,8 @@ pub(crate) struct HashedWheel {
     buckets: BucketArray,
     /// The earliest boundary with work, by groups of buckets.
     earliest: MinTree,
-    sweeping: Sweeping,
+    sweep: Sweep<usize>,
     counters: WheelCounters,
-}
-
-/// The position of the sweep.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sweeping {
-    index: usize,
-    progress: Progress,
 }
 
 /// The number of buckets, a power of two.
@@ -83,7 +76,7 @@ impl HashedWheel {
             len: 0,
             buckets: BucketArray::new(bucket_count),
             earliest: MinTree::new(bucket_count.div_ceil(BucketArray::GROUP)),
-            sweeping: Sweeping::default(),
+            sweep: Sweep::default(),
             counters: WheelCounters {
                 levels: 1,
                 ..WheelCounters::default()
@@ -98,12 +91,8 @@ impl HashedWheel {
         let Some(bucket) = self.buckets.occupied_mut(index) else {
             return;
         };
-        let mut elsewhere = Progress::default();
-        let progress = if self.sweeping.index == index {
-            &mut self.sweeping.progress
-        } else {
-            &mut elsewhere
-        };
+        let mut none = Progress::default();
+        let progress = self.sweep.progress_at(index, &mut none);
         let before = due.len();
         let is_due = |entry: Entry| remaining_rounds(entry.due(), now, bucket_count) == 0;
         let earliest = bucket.take_due(progress, is_due, due);
@@ -132,22 +121,16 @@ impl HashedWheel {
 
     /// One step of the sweep, within one bucket.
     fn sweep_one(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
-        let from = self.sweeping.index;
         let next = self
             .buckets
-            .next_occupied(from)
+            .next_occupied(self.sweep.place)
             .or_else(|| self.buckets.next_occupied(0));
         let Some(index) = next else { return 0 };
-        if index != from {
-            self.sweeping = Sweeping {
-                index,
-                progress: Progress::default(),
-            };
-        }
+        self.sweep.go_to(index);
         let Some(bucket) = self.buckets.occupied_mut(index) else {
             return 0;
         };
-        let progress = &mut self.sweeping.progress;
+        let progress = &mut self.sweep.progress;
         let Step {
             looked,
             removed,
@@ -159,7 +142,7 @@ impl HashedWheel {
                 let earliest = bucket.earliest_due();
                 self.refresh_minimum(index, earliest);
             }
-            self.sweeping.index += 1;
+            self.sweep.place += 1;
         }
         looked
     }
@@ -230,7 +213,7 @@ impl Wheel for HashedWheel {
 impl HashedWheel {
     /// Returns `true` if a bucket is swept in part, so that its boundary may be that of a removed entry.
     pub(super) fn is_inside_a_sweep(&self) -> bool {
-        self.sweeping.progress.has_removed()
+        self.sweep.progress.has_removed()
     }
 
     /// Holds everything that is derived against a naive search through all entries.
@@ -239,9 +222,9 @@ impl HashedWheel {
         let coming = self.now.next();
         let mut len = 0;
         for (index, bucket) in self.buckets.all_occupied() {
-            let swept = self.sweeping.index == index;
+            let swept = self.sweep.place == index;
             let progress = if swept {
-                self.sweeping.progress
+                self.sweep.progress
             } else {
                 Progress::default()
             };

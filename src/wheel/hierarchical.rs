@@ -24,7 +24,7 @@
 //! reaches the head, and is discarded; a bucket that is emptied and filled again gets a second item, and the later one
 //! is discarded. When half of the queue may be such stale items, they are removed.
 
-use super::bucket::{Progress, Step};
+use super::bucket::{Progress, Step, Sweep};
 use super::bucket_array::BucketArray;
 use super::{LOOKAHEAD, Wheel};
 use crate::entry::{Entry, Liveness};
@@ -52,7 +52,7 @@ pub(crate) struct HierarchicalWheel {
     queue: BinaryHeap<Queued>,
     /// The number of buckets emptied by sweeps since stale items were last removed.
     emptied: usize,
-    sweeping: Sweeping,
+    sweep: Sweep<Place>,
     counters: WheelCounters,
 }
 
@@ -74,13 +74,6 @@ struct Queued {
     start: Reverse<Tick>,
     /// Index into `levels`.
     level: usize,
-}
-
-/// The position of the sweep.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sweeping {
-    place: Place,
-    progress: Progress,
 }
 
 /// A bucket by its level (an index into `levels`) and its number there.
@@ -134,7 +127,7 @@ impl HierarchicalWheel {
             levels: vec![Level::new(1, wheel_size, Tick::ZERO)],
             queue: BinaryHeap::new(),
             emptied: 0,
-            sweeping: Sweeping::default(),
+            sweep: Sweep::default(),
             counters: WheelCounters::default(),
         }
     }
@@ -209,12 +202,8 @@ impl HierarchicalWheel {
         let Some(bucket) = array.occupied_mut(place.bucket) else {
             return;
         };
-        let mut elsewhere = Progress::default();
-        let progress = if self.sweeping.place == place {
-            &mut self.sweeping.progress
-        } else {
-            &mut elsewhere
-        };
+        let mut none = Progress::default();
+        let progress = self.sweep.progress_at(place, &mut none);
         self.counters.bucket_visits += 1;
         if place.level == 0 {
             let before = due.len();
@@ -291,22 +280,16 @@ impl HierarchicalWheel {
 
     /// One step of the sweep, within one bucket.
     fn sweep_one(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
-        let from = self.sweeping.place;
         let next = self
-            .next_occupied(from)
+            .next_occupied(self.sweep.place)
             .or_else(|| self.next_occupied(Place::default()));
         let Some(place) = next else { return 0 };
-        if place != from {
-            self.sweeping = Sweeping {
-                place,
-                progress: Progress::default(),
-            };
-        }
+        self.sweep.go_to(place);
         let array = &mut self.levels[place.level].buckets;
         let Some(bucket) = array.occupied_mut(place.bucket) else {
             return 0;
         };
-        let progress = &mut self.sweeping.progress;
+        let progress = &mut self.sweep.progress;
         let Step {
             looked,
             removed,
@@ -319,7 +302,7 @@ impl HierarchicalWheel {
                 array.vacate(place.bucket);
                 self.emptied += 1;
             }
-            self.sweeping.place.bucket += 1;
+            self.sweep.place.bucket += 1;
         }
         looked
     }

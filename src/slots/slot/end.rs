@@ -134,18 +134,4 @@ impl<A> Slot<A> {
                 .with(|cell| unsafe { (*cell).assume_init_ref().kind() })
         })
     }
-
-    /// Moves from `from` to `to` and takes the task, if the slot is in `from`.
-    fn take_from(&self, from: State, to: State) -> Option<StoredTask<A>> {
-        // Relaxed: the CAS decides.
-        let mut word = Word(self.word.load(Ordering::Relaxed));
-        while word.state() == from {
-            match self.try_transition(word, to) {
-                // SAFETY: this call won the transition out of Armed or Stopped, and with it the task.
-                Ok(()) => return Some(unsafe { self.take_task() }),
-                Err(now) => word = now,
-            }
-        }
-        None
-    }
 }

@@ -12,23 +12,12 @@ impl<A> Slot<A> {
     /// Transition 12, for the user's handle: takes the task out, to [`Slot::rearm`] the slot with another. Until then the
     /// worker and `stop` treat the timeout as being fired: they drop its entry and leave it alone.
     pub(crate) fn begin_replace(&self, slot: SlotId) -> Option<(Running, StoredTask<A>)> {
-        // Relaxed: the CAS decides.
-        let mut word = Word(self.word.load(Ordering::Relaxed));
-        while word.state() == State::Armed {
-            debug_assert!(word.has_user() && !word.is_periodic());
-            match self.try_transition(word, State::CancelRequested) {
-                Ok(()) => {
-                    let running = Running {
-                        slot,
-                        unobserved: false,
-                    };
-                    // SAFETY: this call won Armed → CancelRequested, and with it the task.
-                    return Some((running, unsafe { self.take_task() }));
-                }
-                Err(now) => word = now,
-            }
-        }
-        None
+        let task = self.take_from(State::Armed, State::CancelRequested)?;
+        let running = Running {
+            slot,
+            unobserved: false,
+        };
+        Some((running, task))
     }
 
     /// The entry for the arming that [`Slot::rearm`] will do.

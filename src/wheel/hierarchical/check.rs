@@ -36,9 +36,9 @@ impl HierarchicalWheel {
         for (level, row) in self.levels.iter().map(|level| &level.buckets).enumerate() {
             for (bucket, entries) in row.all_occupied() {
                 let place = Place { level, bucket };
-                let swept = self.sweeping.place == place;
+                let swept = self.sweep.place == place;
                 let progress = if swept {
-                    self.sweeping.progress
+                    self.sweep.progress
                 } else {
                     Progress::default()
                 };
