@@ -13,11 +13,13 @@ pub(crate) use lock::{Condvar, Mutex};
 #[cfg(any(not(hashed_wheel_loom), hashed_wheel_park))]
 mod sleeper;
 
-#[cfg(hashed_wheel_loom)]
+#[cfg(all(test, hashed_wheel_loom))]
 #[expect(unsafe_code, reason = "cells that loom watches are shared")]
 mod loom;
-#[cfg(hashed_wheel_loom)]
+#[cfg(all(test, hashed_wheel_loom))]
 pub(crate) use loom::*;
+#[cfg(all(hashed_wheel_loom, not(test)))]
+compile_error!("the models are unit tests: cargo test --lib loom");
 
 #[cfg(not(hashed_wheel_loom))]
 mod plain {
