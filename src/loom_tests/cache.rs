@@ -1,4 +1,4 @@
-//! What changes hands between threads, in a timer on a manual clock: slots through the caches and the pool, and a
+//! Things that change hands between threads, in a timer on a manual clock: slots through the caches and the pool, and a
 //! thread's number with its shard. A group has two slots here.
 
 use super::{Probe, TICK, builder, check_figures, explore, unexplored};

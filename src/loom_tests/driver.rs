@@ -8,7 +8,7 @@ use loom::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What the hook wakes: it remembers a call, as an eventfd does.
+/// The loop that the hook wakes: it remembers a call, as an eventfd does.
 #[derive(Default)]
 struct Bell {
     rung: Mutex<bool>,

@@ -41,7 +41,7 @@ impl Sleeper {
         sleeper
     }
 
-    /// Whether it is ready, and whether because its time had come.
+    /// Polls. Ready with `true` if its time had come, with `false` if the timer has stopped.
     fn poll(&mut self, bell: usize) -> Poll<bool> {
         let waker = Waker::from(Arc::clone(&self.bells[bell]));
         let polled = self.sleep.as_mut().poll(&mut Context::from_waker(&waker));

@@ -1,4 +1,4 @@
-//! Who gives a timer's memory back, when its owner and the last handle go at the same time; and the set of free
+//! Giving a timer's memory back, when its owner and the last handle go at the same time; and the set of free
 //! indices.
 
 use super::Slot;
@@ -21,8 +21,8 @@ struct Memory {
     there: UnsafeCell<bool>,
     slot: Slot,
     lifecycle: Lifecycle,
-    /// Whether the memory is parked. In production this does not lie in the memory itself.
-    parked: Mutex<bool>,
+    /// The memory is retired. In production this does not lie in the memory itself.
+    retired: Mutex<bool>,
 }
 
 // SAFETY: loom checks the one field that is not.
@@ -43,7 +43,7 @@ impl Memory {
             .with_mut(|there| assert!(unsafe { there.replace(false) }, "gone twice"));
     }
 
-    /// What a handle's drop does. Whether it gave the memory back.
+    /// As a handle's drop. Returns `true` if it gave the memory back.
     fn drop_handle(&self, handle: Handle) -> bool {
         if self.touch().slot.release_here(handle) == ReleaseResult::InUse {
             return false;
@@ -55,11 +55,11 @@ impl Memory {
 
     /// As `retired::look`.
     fn look(&self) -> bool {
-        let mut parked = self.parked.lock();
-        let free = *parked && self.slot.is_free();
+        let mut retired = self.retired.lock();
+        let free = *retired && self.slot.is_free();
         if free {
-            *parked = false;
-            drop(parked);
+            *retired = false;
+            drop(retired);
             self.give_back();
         }
         free
@@ -67,7 +67,7 @@ impl Memory {
 
     /// As `retired::release`, by the last keeper.
     fn release(&self) -> bool {
-        *self.parked.lock() = true;
+        *self.retired.lock() = true;
         self.look()
     }
 }
@@ -84,7 +84,7 @@ fn the_last_handle_of_a_closed_timer_frees_its_memory_once_and_last() {
             there: UnsafeCell::new(true),
             slot: free_slot(),
             lifecycle: Lifecycle::new(),
-            parked: Mutex::new(false),
+            retired: Mutex::new(false),
         });
         assert_eq!(memory.lifecycle.begin_start(), StartDecision::Starting);
         memory.lifecycle.started(0);

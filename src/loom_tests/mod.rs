@@ -118,7 +118,7 @@ struct Counts {
     dropped_on: StdMutex<Option<ThreadId>>,
 }
 
-/// What a task holds.
+/// The captures of a task.
 struct Held(Probe);
 
 impl Drop for Held {
@@ -130,7 +130,7 @@ impl Drop for Held {
 }
 
 impl Probe {
-    /// What to capture in a task that is given to a timer: to be called when it runs.
+    /// A closure to capture in a task that is given to a timer: to be called when it runs.
     fn hold(&self) -> impl Fn() + Send + 'static {
         let held = Held(self.clone());
         move || {
@@ -156,12 +156,12 @@ impl Probe {
         self.0.drops.load(Ordering::Relaxed)
     }
 
-    /// Whether that thread has dropped the task.
+    /// Returns `true` if that thread has dropped the task.
     fn dropped_on(&self, thread: ThreadId) -> bool {
         *self.0.dropped_on.lock().unwrap() == Some(thread)
     }
 
-    /// Whether the task is gone; it must not have gone twice.
+    /// Returns `true` if the task is gone; it must not have gone twice.
     fn is_gone(&self) -> bool {
         assert!(self.drops() <= 1, "dropped {} times", self.drops());
         self.drops() == 1
@@ -173,7 +173,7 @@ fn free_slot() -> Slot {
     Slot::new(0)
 }
 
-/// Arms a slot, which must be free and in nobody else's hands.
+/// Arms a slot, which must be free and known to no other thread.
 fn arm_number(slot: &Slot, number: u32, task: StoredTask, due: u64) -> Entry {
     // SAFETY: as said.
     let vacant = unsafe { Vacant::new(SlotId::from_number(number)) };

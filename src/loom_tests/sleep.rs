@@ -1,4 +1,4 @@
-//! How the timer thread sleeps: the parker's word, the ready bits and the earliest due tick of each shard, with a
+//! The sleep of the timer thread: the parker's word, the ready bits and the earliest due tick of each shard, with a
 //! timer thread that does nothing else, in the order of `worker::work`: look, take, plan, announce the plan, look again,
 //! park. It takes what is due by tick 1 and leaves the rest in its shard, so it knows of that by its
 //! earliest due tick alone. A wake-up that is lost is a deadlock. Here the timer thread is the main thread.
@@ -20,7 +20,7 @@ fn queue() -> Arc<Queue> {
     queue
 }
 
-/// What the worker has.
+/// The worker's own state.
 struct Worker {
     queue: Arc<Queue>,
     taker: Taker,
@@ -76,7 +76,7 @@ impl Worker {
         self.slept += usize::from(slept != WakeReason::Awake);
     }
 
-    /// Whether it will not be late for what is due then.
+    /// Returns `true` if it will not be late for what is due then.
     fn knows(&self, due: u64) -> bool {
         self.plan() <= Tick(due)
     }

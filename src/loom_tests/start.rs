@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a thread factory does as a rule.
+/// A thread factory as it usually is.
 fn spawn(job: Job) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().spawn(job)
 }

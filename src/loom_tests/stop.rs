@@ -6,7 +6,7 @@ use loom::thread;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What became of a timeout that was scheduled while the timer was stopped.
+/// The end of a timeout that was scheduled while the timer was stopped.
 fn schedule_and_stop(timer: &HashedWheelTimer, delay: Duration) -> &'static str {
     unexplored(|| timer.start().unwrap());
     let probe = Probe::default();

@@ -1,4 +1,4 @@
-//! What the tests of both wheels stand on: a wheel so simple that it is evidently right, a driver
+//! The base of the tests of both wheels: a wheel so simple that it is evidently right, a driver
 //! that does everything to it and to the wheel under test, and numbers at random.
 
 use super::Wheel;
@@ -20,7 +20,7 @@ pub(super) fn entry(due: u64, slot: u32) -> Entry {
 pub(super) trait Checked: Wheel + Sized {
     /// Sizes worth testing: the smallest, powers of two and not, one group of buckets and more.
     const SIZES: &[usize];
-    /// Whether what is due at one boundary comes out in the order of filing.
+    /// What is due at one boundary comes out in the order of insertion.
     const KEEPS_ORDER: bool;
 
     fn make(size: usize) -> Self;

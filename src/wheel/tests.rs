@@ -9,7 +9,7 @@ use crate::time::Tick;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 
-/// How many schedules each wheel is tried with: every size with every scale, several times.
+/// The number of schedules that each wheel is tried with: every size with every scale, several times.
 const SCHEDULES: u64 = 1500;
 
 macro_rules! for_both_wheels {

@@ -82,7 +82,7 @@ struct World {
     driver: TimerDriver,
     known: Vec<Known>,
     calls: Arc<AtomicUsize>,
-    /// How often the hook ought to have been called.
+    /// The number of calls that the hook ought to have had.
     expected_calls: usize,
     /// The last answer of `next_due`, while the loop sleeps and has not been woken.
     #[expect(clippy::option_option, reason = "awake, asleep for ever, asleep until")]

@@ -53,7 +53,7 @@ fn memory_stays_for_the_last_handle_and_goes_with_it() {
 }
 
 /// The threads leave at the same time, so that one frees the memory while the others are on their way out.
-/// What this finds is for Miri to say.
+/// For Miri.
 #[test]
 fn memory_goes_while_other_threads_let_go_of_their_handles() {
     for _ in 0..ROUNDS {

@@ -35,7 +35,7 @@ impl Bench {
         self.slot().word().state()
     }
 
-    /// How many tasks of this bench exist.
+    /// The number of tasks of this bench that exist.
     fn tasks(&self) -> usize {
         Arc::strong_count(&self.alive) - 1
     }

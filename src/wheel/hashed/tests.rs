@@ -1,4 +1,4 @@
-//! What is particular to the hashed wheel: rounds, skipping, order, and the extremes of its size.
+//! Tests of the hashed wheel alone: rounds, skipping, order, and the extremes of its size.
 
 use crate::entry::Entry;
 use crate::time::Tick;

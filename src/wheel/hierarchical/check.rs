@@ -22,12 +22,12 @@ impl HierarchicalWheel {
         self.levels.iter().map(|level| level.clock).collect()
     }
 
-    /// How many items the queue has, leftovers included.
+    /// The number of items in the queue, leftovers included.
     pub(in crate::wheel) fn queue_len(&self) -> usize {
         self.queue.len()
     }
 
-    /// How many items the queue has memory for.
+    /// The number of items that the queue has memory for.
     pub(in crate::wheel) fn queue_capacity(&self) -> usize {
         self.queue.capacity()
     }

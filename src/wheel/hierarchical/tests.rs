@@ -1,4 +1,4 @@
-//! What is particular to the hierarchical wheel: levels, cascades and the queue of buckets. Most
+//! Tests of the hierarchical wheel alone: levels, cascades and the queue of buckets. Most
 //! of it is what Kafka leaves untested.
 
 mod kafka;
