@@ -7,7 +7,7 @@
 //! tokens [`Vacant`] and [`Running`] stand for that right and cannot be copied. All other fields are atomic.
 //!
 //! A slot is not reused while a handle to it exists (bits U and R), so handles need no generation. The only stale
-//! references are [`Entry`]s in queue and wheel; they are checked against `seq` and `epoch`.
+//! references are [entries](crate::entry::Entry) in queue and wheel; they are checked against `seq` and `epoch`.
 //!
 //! # Transitions
 //!
@@ -135,7 +135,7 @@ impl<A> Slot<A> {
 
     /// Raises the epoch to at least this. The caller has claimed the slot, which is free.
     pub(super) fn raise_epoch(&self, epoch: u32) {
-        // Relaxed: nobody else writes it while the slot is free and claimed.
+        // Relaxed: no other thread writes it while the slot is free and claimed.
         if self.epoch.load(Ordering::Relaxed) < epoch {
             self.epoch.store(epoch, Ordering::Relaxed);
         }
@@ -155,6 +155,7 @@ impl<A> Slot<A> {
         None
     }
 
+    /// Acquire: the task, with the Release of 1, 8, or 6 for a stopped slot.
     #[inline]
     fn try_transition(&self, word: Word, to: State) -> Result<(), Word> {
         self.word
