@@ -3,11 +3,13 @@
 use super::Shared;
 use super::local::{self, Local};
 use super::timeout::Timeout;
+use crate::catch_panic::catch_panic;
 use crate::entry::{Entry, Liveness, SlotId};
 use crate::error::RejectReason;
 use crate::slots::{Handle, Kind, Slot, StoredTask};
 use crate::sync::Ordering;
 use crate::time::{FOREVER, Tick, nanos};
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,7 +85,11 @@ impl Shared {
         if entry.seq() == 0 {
             self.registry.pool.note_epoch(id, entry.epoch());
         }
+        // Both give back what they stand for if the push panics, for want of memory.
+        let timeout = Timeout::new(self, id, Handle::User);
+        let pushing = Pushing(self, id);
         self.push_for(entry, local, when);
+        mem::forget(pushing);
         // If this check misses a stop, the scan of that stop begins after the push and finds the slot armed: see
         // `shutdown::finalize`.
         if self.lifecycle.is_shutdown() {
@@ -91,7 +97,7 @@ impl Shared {
                 return Err(task);
             }
         }
-        Ok(Timeout::new(self, id, Handle::User))
+        Ok(timeout)
     }
 
     /// Starts the timer if need be, and reserves a place under the limit.
@@ -234,6 +240,17 @@ impl Shared {
     }
 }
 
+/// A timeout whose entry is being pushed. If that panics, it is taken back.
+struct Pushing<'a>(&'a Shared, SlotId);
+
+impl Drop for Pushing<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        let task = self.0.unschedule(self.1);
+        catch_panic("the drop of a task", || drop(task));
+    }
+}
+
 impl Liveness for Shared {
     #[inline]
     fn prefetch(&self, entry: Entry) {
@@ -245,3 +262,6 @@ impl Liveness for Shared {
         self.slots.is_dead(entry)
     }
 }
+
+#[cfg(all(test, not(hashed_wheel_loom)))]
+mod tests;

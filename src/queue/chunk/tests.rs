@@ -5,9 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg_attr(miri, ignore = "a million words")]
 fn no_chunk_is_handed_out_that_a_position_cannot_name() {
     let chunks = Chunks::new();
-    for _ in 0..LIMIT / 64 {
-        chunks.free.claim_word();
-    }
+    chunks.use_up();
     for _ in 0..2 {
         let result = catch_unwind(AssertUnwindSafe(|| chunks.claim(ChunkId::NONE).0));
         let panic = result.expect_err("all are in use");
