@@ -62,8 +62,7 @@ pub struct Stats {
     /// The last boundary processed: its tasks have begun to run, or it had none. 0 is the timer's start. A worker
     /// that sleeps counts the boundaries that it sleeps through when it wakes.
     pub tick: u64,
-    /// Entries moved from the pending queue to the wheel. An entry that is due soon is copied first, and may count twice on a
-    /// machine that is far behind.
+    /// Entries moved from the pending queue to the wheel.
     pub transferred: u64,
     /// Buckets whose entries were looked at.
     pub bucket_visits: u64,

@@ -7,7 +7,7 @@
 use super::overflow::Segments;
 use crate::entry::Entry;
 use crate::memory::{FreeSet, Table};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use std::ops::Range;
 
 /// Entries in a chunk.
@@ -119,6 +119,9 @@ impl Chunks {
             self.free.release_one(id);
             too_many();
         }
+        // With the fence of a scan, which reads cells that may have changed hands: whoever reads what is written from here on
+        // sees that the head of the chunk's last owner has left it, which happened before its release.
+        fence(Ordering::Release);
         let word = id / 64;
         let (touched, bit) = (self.touched.get_or_grow(word / 64), 1 << (word % 64));
         // The loads keep the usual case free of locked instructions. Relaxed: figures, and hints for `discard_free`.

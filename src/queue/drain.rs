@@ -25,6 +25,13 @@ impl Inlet {
                 return false;
             }
             match self.refill(shard, chunks, end) {
+                Refill::Taken if self.taken_out.is_empty() => {
+                    // The wheel has a copy of all of it. As in a scan, reading is cheap beside filing.
+                    budget.stretch = budget.stretch.saturating_sub(4);
+                    if budget.stretch == 0 {
+                        return false;
+                    }
+                }
                 Refill::Taken => {}
                 Refill::Lost => return false,
                 Refill::Empty => return true,
@@ -54,7 +61,11 @@ impl Inlet {
             };
             let cells = from.cell()..end_in_chunk(from, end.tail);
             let to = from.forward(cells.len() as u32);
-            self.taken_out.extend(cells.map(|cell| chunk.read(cell)));
+            let copied = self.copied(shard);
+            let taken = cells.map(|cell| (cell, chunk.read(cell)));
+            let taken =
+                taken.filter(|(cell, entry)| copied.iter().all(|c| !c.has(from, *cell, *entry)));
+            self.taken_out.extend(taken.map(|(_, entry)| entry));
             let left = (from.serial() != head.serial()).then_some(head.chunk());
             if shard.move_head(head, to, left, chunks) {
                 self.taken = to;
@@ -85,8 +96,13 @@ impl Inlet {
                 }
                 self.taken = batch.to;
                 if let Some(chunk) = chunks.get(batch.chunk) {
-                    self.taken_out
-                        .extend((0..batch.len).map(|cell| chunk.read(cell)));
+                    // A scan may have read an entry where it was before.
+                    let copied = self.copied(shard);
+                    let taken = batch.cells().zip(chunk.entries(0..batch.len));
+                    let taken = taken.filter(|(cell, entry)| {
+                        copied.iter().all(|c| !c.has(batch.to, *cell, *entry))
+                    });
+                    self.taken_out.extend(taken.map(|(_, entry)| entry));
                 }
             }
             chunks.release(batch.chunk);

@@ -3,6 +3,7 @@
 use super::chunk::Chunks;
 use super::position::Position;
 use super::reader::{AGE, EntrySink, InsertOutcome, Take};
+use super::scan::Pass;
 use super::shard::Shard;
 use crate::entry::Entry;
 use crate::sync::Ordering;
@@ -24,10 +25,12 @@ pub(super) struct Inlet {
     pub(super) taken: Position,
     /// Everything before has been scanned, or was gone when its turn came.
     pub(super) scanned: Position,
-    /// A lower bound of what is due and has not been scanned.
+    /// A lower bound of what is due, has not been scanned, and is not for the pass under way to find.
     pub(super) fresh: Tick,
     /// A lower bound of what is due and was not due soon when it was scanned.
     pub(super) far: Tick,
+    /// The scan that is under way: what is due by its tick and lies before `scanned` is in the wheel, or taken out.
+    pub(super) pass: Option<Pass>,
     /// Where the shard ended some time ago, and when.
     pub(super) mark: Option<(Position, u64)>,
     /// A drain to here is under way.
@@ -48,6 +51,7 @@ impl Default for Inlet {
             scanned: Position::START,
             fresh: Tick::NEVER,
             far: Tick::NEVER,
+            pass: None,
             mark: None,
             draining: None,
             since: Tick::NEVER,
@@ -60,7 +64,8 @@ impl Default for Inlet {
 impl Inlet {
     /// A lower bound of what is due and not in the wheel.
     pub(super) fn earliest(&self) -> Tick {
-        self.fresh.min(self.far)
+        let under_way = self.pass.map_or(Tick::NEVER, |pass| pass.earliest);
+        self.fresh.min(self.far).min(under_way)
     }
 
     /// Moves what is wanted, as far as the budget goes. Returns `true` if some of it is left.
@@ -84,8 +89,7 @@ impl Inlet {
                 self.draining = Some(mark);
                 self.mark = Some((tail, now));
             } else {
-                return self.earliest() <= due
-                    && !self.scan(due, shard, chunks, tail, budget, sink);
+                return !self.scan(due, shard, chunks, tail, budget, sink);
             }
         } else {
             self.draining = Some(tail);
@@ -100,16 +104,14 @@ impl Inlet {
             self.occupied = false;
             self.mark = None;
             self.since = Tick::NEVER;
-            (self.fresh, self.far) = (Tick::NEVER, Tick::NEVER);
+            (self.fresh, self.far, self.pass) = (Tick::NEVER, Tick::NEVER, None);
             self.taken_out.shrink_to(FEW);
             return false;
         }
         // What is left may still be due soon.
         match take {
             Take::Everything => false,
-            Take::Soon { due, .. } => {
-                self.earliest() <= due && !self.scan(due, shard, chunks, tail, budget, sink)
-            }
+            Take::Soon { due, .. } => !self.scan(due, shard, chunks, tail, budget, sink),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What tests see of the queue from inside: the steps of a push, what it looks at, which way a race went. Nothing of it is
 //! compiled elsewhere.
 
-/// The steps of a push, between which tests interrupt it.
+/// The steps of a push, and one of the timer thread, where tests interrupt them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     /// The entry is in its cell; the tail has not moved.
@@ -18,6 +18,8 @@ pub(super) enum Step {
     Pushed,
     /// The batch is announced; the head has not moved.
     Announced,
+    /// The timer thread is about to read a chunk that it does not take out.
+    Scanning,
 }
 
 /// Counts what a push looks at and moves, and interrupts it, in tests.
@@ -36,7 +38,7 @@ pub(super) mod looked {
     #[cfg(all(test, not(hashed_wheel_loom)))]
     type Interrupt = Box<dyn FnMut(Step)>;
 
-    /// Sets what is called at each step of this thread's pushes.
+    /// Sets what is called at each step of this thread.
     #[cfg(all(test, not(hashed_wheel_loom)))]
     pub(in crate::queue) fn interrupt_by(interrupt: impl FnMut(Step) + 'static) {
         INTERRUPT.set(Some(Box::new(interrupt)));

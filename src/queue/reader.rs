@@ -7,9 +7,7 @@
 //!
 //! - A shard with few entries is **drained**: taken out whole. So are, of any shard, those that were there [`AGE`] ago.
 //! - Otherwise a shard that may hold something due soon is **scanned**: what is due soon is *copied* to the wheel, in
-//!   order, and stays where it is. When the owner or a drain comes to it later, its timeout has fired, and it is dead. If
-//!   it is not (the timeout was reset), it is filed a second time, which does no harm: one of the two fires it, and the
-//!   other is dead then.
+//!   order, and stays where it is. When the owner, a drain or a later scan comes to it, it is left out: the wheel has it.
 //!
 //! On a manual clock everything is drained ([`Take::Everything`]).
 //!
@@ -24,6 +22,13 @@
 //! So the owner may trim or promote what is being read, and the chunk may be in use elsewhere. After reading a chunk, the
 //! head is looked at: if it has not passed the chunk, the reading was good. Otherwise the scan starts again with the
 //! overflow, where the entries may be by now.
+//!
+//! # Once
+//!
+//! What was copied is known by its position and its due tick ([`super::scan`]), also when it comes through the overflow: a batch
+//! tells which cells its entries were in. Only where the owner has [put batches together](super::compact), because this thread was away for
+//! long after a scan that was cut, may up to a chunk of entries be filed a second time. That does no harm: one of the two
+//! fires the timeout, and the other is dead then.
 
 use super::PendingQueue;
 use super::inlet::{Budget, Inlet};

@@ -1,11 +1,27 @@
 //! Copies what is due soon. The head of [`super::reader`] tells when, and why nothing is lost.
+//!
+//! A scan is made in *passes*: one looks for what is due by a fixed tick, up to a fixed end, and is completed before the next one
+//! begins, however often the limits cut it. So what the wheel has a copy of is told by two pairs of position and tick: how far the
+//! pass has come, and [`Copied`], the passes before it. Later passes and the drain leave that out: an entry goes into the wheel once.
 
 use super::chunk::Chunks;
 use super::inlet::{ATTEMPTS, Budget, End, Inlet};
 use super::position::Position;
+use super::probe::{Step, looked};
 use super::reader::EntrySink;
-use super::shard::{Shard, end_in_chunk};
+use super::shard::{Copied, Shard, end_in_chunk};
+use crate::sync::{Ordering, fence};
 use crate::time::Tick;
+use std::mem;
+
+/// A scan that is under way.
+#[derive(Clone, Copy)]
+pub(super) struct Pass {
+    pub(super) due: Tick,
+    tail: Position,
+    /// A lower bound of what it is to find.
+    pub(super) earliest: Tick,
+}
 
 impl Inlet {
     /// Copies what is due by `due` to the wheel, in order, up to `tail`. Returns `true` when that is done.
@@ -18,12 +34,49 @@ impl Inlet {
         budget: &mut Budget,
         sink: &mut impl EntrySink,
     ) -> bool {
-        let end = End::new(shard, tail);
-        if self.far <= due {
-            // Something that was scanned has come near: from the head on again.
-            self.fresh = self.fresh.min(self.far);
-            (self.far, self.scanned) = (Tick::NEVER, shard.head());
+        // Twice at most: a pass that was cut, and one for what has come, or come near, since.
+        while self.pass.is_some() || self.earliest() <= due {
+            let copied = shard.copied();
+            // Never an earlier tick than the last: one pair tells what all passes have copied.
+            let due = due.max(copied.due);
+            let pass = self.pass.unwrap_or_else(|| self.begin_pass(due, tail));
+            if !self.go_on(pass, copied, shard, chunks, budget, sink) {
+                return false;
+            }
+            shard.set_copied(pass.tail, pass.due);
+            self.pass = None;
         }
+        true
+    }
+
+    fn begin_pass(&mut self, due: Tick, tail: Position) -> Pass {
+        let mut earliest = mem::replace(&mut self.fresh, Tick::NEVER);
+        if self.far <= due {
+            // Something that was scanned has come near: from the beginning again. Not from the head on, for what lies in
+            // the overflow has not been looked at.
+            earliest = earliest.min(self.far);
+            (self.far, self.scanned) = (Tick::NEVER, self.taken);
+        }
+        let pass = Pass {
+            due,
+            tail,
+            earliest,
+        };
+        self.pass = Some(pass);
+        pass
+    }
+
+    /// Goes on with a pass. Returns `true` when it is complete.
+    fn go_on(
+        &mut self,
+        pass: Pass,
+        copied: Copied,
+        shard: &Shard,
+        chunks: &Chunks,
+        budget: &mut Budget,
+        sink: &mut impl EntrySink,
+    ) -> bool {
+        let end = End::new(shard, pass.tail);
         for _ in 0..ATTEMPTS {
             // Before the overflow: see the shard's head.
             let head = shard.head();
@@ -39,13 +92,14 @@ impl Inlet {
             if end.is_outdated(shard) {
                 return false;
             }
-            if self.scanned.is_before(head) {
-                self.scanned = head;
+            // What lay in between has been popped just now, or was dead. A batch may have come after the look at the head.
+            for taken in [head, self.taken] {
+                if self.scanned.is_before(taken) {
+                    self.scanned = taken;
+                }
             }
             loop {
                 if !self.scanned.is_before(end.tail) {
-                    self.fresh = Tick::NEVER;
-                    shard.set_copied(end.tail, due);
                     return true;
                 }
                 if budget.is_used_up() {
@@ -54,20 +108,24 @@ impl Inlet {
                 let Some((from, chunk)) = shard.resolve(self.scanned, chunks) else {
                     break;
                 };
+                looked::reach(Step::Scanning);
                 let cells = from.cell()..end_in_chunk(from, end.tail);
                 let to = from.forward(cells.len() as u32);
                 let before = self.taken_out.len();
+                let in_wheel = copied.cells(from);
                 let mut far = self.far;
-                for entry in cells.map(|cell| chunk.read(cell)) {
-                    if entry.due() <= due {
-                        self.taken_out.push(entry);
-                    } else {
+                for cell in cells {
+                    let entry = chunk.read(cell);
+                    if entry.due() > pass.due {
                         far = far.min(entry.due());
+                    } else if cell >= in_wheel || entry.due() > copied.due {
+                        self.taken_out.push(entry);
                     }
                 }
-                let now = shard.head();
-                let passed = now.serial() != self.scanned.serial() && self.scanned.is_before(now);
-                if passed && now.chunk() != from.chunk() {
+                // With the fence of `Chunks::claim`: if one of the cells was read as its next owner has written it, the head
+                // is seen where it has moved to before.
+                fence(Ordering::Acquire);
+                if has_passed(shard.head(), from) {
                     self.taken_out.truncate(before);
                     break;
                 }
@@ -81,5 +139,22 @@ impl Inlet {
             }
         }
         false
+    }
+
+    /// What this reader has copied of the shard: by the passes that are complete, and by the one that is under way.
+    pub(super) fn copied(&self, shard: &Shard) -> [Copied; 2] {
+        let complete = shard.copied();
+        let under_way = self.pass.map(|pass| Copied::new(self.scanned, pass.due));
+        [complete, under_way.unwrap_or(complete)]
+    }
+}
+
+/// Returns `true` if the head has left the chunk of `from` behind, or if that was not the shard's chunk at all.
+fn has_passed(head: Position, from: Position) -> bool {
+    match from.chunks_to(head) {
+        // `from` was found by the link of a chunk that had changed hands.
+        Some(0) => head.chunk() != from.chunk(),
+        // Whatever its number: it may be the same chunk again, with later entries.
+        ahead => ahead.is_some(),
     }
 }

@@ -57,6 +57,7 @@ use super::trim::{FEW, NOT_SAMPLING};
 use crate::entry::{Entry, Liveness};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, CachePadded, Ordering};
 use crate::time::Tick;
+use std::iter;
 
 /// The live entries of a stretch of the shard, on their way through the overflow.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +68,17 @@ pub(super) struct Batch {
     /// Where they were.
     pub(super) from: Position,
     pub(super) to: Position,
+    /// A bit for each cell of the chunk of `to` that one of them was in.
+    pub(super) were_in: u32,
+}
+
+impl Batch {
+    /// The cells that they were in, in the chunk of `to`. For what has no bit, one that no chunk has.
+    pub(super) fn cells(&self) -> impl Iterator<Item = u32> {
+        let were_in = self.were_in;
+        let known = (0..CELLS).filter(move |cell| were_in >> cell & 1 == 1);
+        known.chain(iter::repeat(CELLS))
+    }
 }
 
 /// See the module's head.
@@ -95,6 +107,11 @@ pub(super) struct Copied {
 }
 
 impl Copied {
+    /// What lies before `to` and is due by `due`.
+    pub(super) fn new(to: Position, due: Tick) -> Copied {
+        Copied { to, due }
+    }
+
     /// Returns `true` if the wheel has a copy of `entry`, which lies in `cell` of the chunk of `at`.
     #[inline]
     pub(super) fn has(self, at: Position, cell: u32, entry: Entry) -> bool {
@@ -206,7 +223,7 @@ impl Shard {
     pub(super) fn copied(&self) -> Copied {
         let to = Position(self.taken.copied_to.load(Ordering::Acquire));
         let due = Tick(self.taken.copied_due.load(Ordering::Acquire));
-        Copied { to, due }
+        Copied::new(to, due)
     }
 
     /// Where the next entry goes, if that is not the end of a chunk. For the owner.

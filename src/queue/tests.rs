@@ -212,6 +212,95 @@ fn a_scan_copies_what_is_due_in_order_and_finds_what_comes_near_before_what_is_n
     assert_eq!(reader.earliest(), Tick(9999));
 }
 
+/// What a scan has copied is passed over by the next scan and by the drain, also if the quota has cut it: nothing is
+/// charged twice, in whatever steps it comes.
+#[test]
+fn what_a_scan_has_copied_is_not_moved_again_wherever_it_was_cut() {
+    const COUNT: u32 = 1000;
+    for quota in [1, 7, 100, 5000] {
+        for step in [1, 3, 40] {
+            let slots = Slots::new(COUNT as usize);
+            let queue = PendingQueue::new();
+            let due_of = |number: u32| 10 + u64::from(number.wrapping_mul(7919) % 50);
+            let (mut reader, mut wheel) = (Reader::default(), Wheel::new(&slots));
+            let (mut pushed, mut now, mut moved) = (0, 0, 0);
+            while moved < COUNT as usize {
+                // Some come while a scan is under way.
+                for number in pushed..COUNT.min(pushed + 200) {
+                    push(&queue, 0, entry(number, due_of(number)), &slots);
+                    pushed = number + 1;
+                }
+                now += 1;
+                assert!(now < 10_000, "{moved} of {COUNT} were moved");
+                reader.look(&queue, now * 1_000_000);
+                let take = Take::Soon {
+                    due: Tick(now * step),
+                    now: now * 1_000_000,
+                };
+                moved += reader.transfer(&queue, take, quota, &mut wheel);
+            }
+            assert_eq!(take_the_rest(&queue, &mut reader, &mut wheel), 0);
+            let mut filed = wheel.filed.clone();
+            filed.sort_unstable();
+            assert!(filed.into_iter().eq(0..COUNT), "quota {quota}, step {step}");
+            for due in 10..60 {
+                let of_tick = wheel.filed.iter().filter(|number| due_of(**number) == due);
+                assert!(of_tick.is_sorted(), "quota {quota}, step {step}, due {due}");
+            }
+        }
+    }
+}
+
+/// The owner promotes what is being scanned, and comes to use the same chunk again.
+#[test]
+fn a_scan_does_not_take_a_chunk_for_what_it_was_before() {
+    const PUSHED: u32 = 72;
+    const SOON: u32 = PUSHED - 1;
+    let slots = Arc::new(Slots::new(200_000));
+    let queue = Arc::new(PendingQueue::new());
+    for number in 0..PUSHED {
+        push(&queue, 0, entry(number, 9999), &slots);
+    }
+    let (mut reader, mut wheel) = (Reader::default(), Wheel::new(&slots));
+    slots.kill(SOON - 1);
+    push(&queue, 0, entry(SOON - 1, 5), &slots);
+    scan(&mut reader, &queue, 10, &mut wheel);
+    assert!(wheel.filed.is_empty(), "it was dead");
+    push(&queue, 0, entry(100_000, 6), &slots);
+    looked::interrupt_by({
+        let (slots, queue, mut again) = (Arc::clone(&slots), Arc::clone(&queue), false);
+        move |step| {
+            if step != Step::Scanning || std::mem::replace(&mut again, true) {
+                return;
+            }
+            (0..PUSHED).for_each(|number| slots.kill(number));
+            let scanned = queue.shard(0).tail();
+            let mut numbers = PUSHED..100_000;
+            while queue.shard(0).head().serial() <= scanned.serial()
+                || queue.shard(0).head().chunk() != scanned.chunk()
+            {
+                let number = numbers.next().expect("the chunk is used again");
+                push(&queue, 0, entry(number, 9999), &slots);
+                slots.kill(number.saturating_sub(50).max(PUSHED));
+            }
+        }
+    });
+    scan(&mut reader, &queue, 10, &mut wheel);
+    looked::interrupt_by(|_| {});
+    // An owner was faster: the rest is for the next boundary.
+    while reader.is_cut() {
+        scan(&mut reader, &queue, 10, &mut wheel);
+    }
+    assert!(wheel.filed.contains(&100_000), "it is due soon");
+}
+
+fn take_the_rest(queue: &PendingQueue, reader: &mut Reader, wheel: &mut Wheel<'_>) -> usize {
+    reader.look(queue, 0);
+    let moved = reader.transfer(queue, Take::Everything, usize::MAX, wheel);
+    assert!(reader.is_drained());
+    moved
+}
+
 #[test]
 fn what_is_cancelled_soon_never_reaches_the_reader_and_chunks_are_reused() {
     let slots = Slots::new(100_000);

@@ -194,6 +194,7 @@ impl Shard {
             len: 0,
             from: head,
             to: from.forward(end - from.cell()),
+            were_in: 0,
         };
         // Their slots may lie anywhere, and a look at one that lives ends nothing here.
         for entry in chunk.entries(from.cell()..end) {
@@ -208,6 +209,7 @@ impl Shard {
                 copy.write(batch.len, entry);
                 batch.chunk = id;
                 batch.len += 1;
+                batch.were_in |= 1 << cell;
             }
         }
         looked::note((end - from.cell()) as usize);

@@ -8,6 +8,7 @@ fn batch(len: u32) -> Batch {
         len,
         from: Position::START,
         to: Position::START,
+        were_in: 0,
     }
 }
 
