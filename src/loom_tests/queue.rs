@@ -401,7 +401,14 @@ fn what_follows_the_order_after_pushes_sees_every_push_that_has_not_seen_the_sto
 /// Copies what is due by tick 1 to the wheel, where it was not taken out, at most `quota`. Whether that was all of it.
 fn scan(taker: &mut Taker, quota: usize) -> bool {
     let due = Tick(1);
-    taker.take(Take::Soon { due, now: 0 }, quota);
+    taker.take(
+        Take::Soon {
+            due,
+            near: due,
+            now: 0,
+        },
+        quota,
+    );
     !taker.reader.is_cut()
 }
 

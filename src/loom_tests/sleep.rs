@@ -40,7 +40,14 @@ impl Worker {
 
     fn transfer(&mut self) {
         let due = Tick(1);
-        self.taker.take(Take::Soon { due, now: 0 }, usize::MAX);
+        self.taker.take(
+            Take::Soon {
+                due,
+                near: due,
+                now: 0,
+            },
+            usize::MAX,
+        );
     }
 
     /// As `Engine::next_wakeup`, with the wheel at boundary 0 and a lead of one tick.

@@ -8,6 +8,7 @@ use super::overflow::Segments;
 use crate::entry::Entry;
 use crate::memory::{FreeSet, Table};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::time::Tick;
 use std::ops::Range;
 
 /// Entries in a chunk.
@@ -26,9 +27,9 @@ impl ChunkId {
     pub(super) const NONE: ChunkId = ChunkId(0);
 }
 
-/// Sixteen bytes: an entry, or the number of the next chunk. Relaxed throughout: the shard's tail and head order them.
+/// Sixteen bytes: an entry, or a chunk's header. Relaxed throughout: the shard's tail and head order them.
 type Cell = [AtomicU64; 2];
-/// The first cell holds the number of the next chunk.
+/// The first cell is the header: `marks:32 | next:32`, and [`Tick::NEVER`] minus the earliest due tick of what is not marked.
 type Cells = [Cell; CELLS as usize + 1];
 
 const _: () = assert!(cfg!(hashed_wheel_loom) || size_of::<Cells>() == 512);
@@ -68,8 +69,36 @@ impl Chunk<'_> {
         ChunkId(self.0[0][0].load(Ordering::Relaxed) as u32)
     }
 
+    /// Links the chunk that is opened after this one. For the owner, like all that writes the header.
     pub(super) fn set_next(self, next: ChunkId) {
-        self.0[0][0].store(u64::from(next.0), Ordering::Relaxed);
+        let marks = self.0[0][0].load(Ordering::Relaxed) >> 32 << 32;
+        self.0[0][0].store(marks | u64::from(next.0), Ordering::Relaxed);
+    }
+
+    /// Begins the header of a chunk that is empty.
+    pub(super) fn clear_header(self) {
+        self.0[0][0].store(0, Ordering::Relaxed);
+        self.0[0][1].store(0, Ordering::Relaxed);
+    }
+
+    /// Notes in the header when the entry of a cell is due. It is marked if that is by `near`.
+    #[inline]
+    pub(super) fn note_due(self, cell: u32, due: Tick, near: Tick) {
+        let [marks, urgency] = &self.0[0];
+        if due <= near {
+            let marked = marks.load(Ordering::Relaxed) | 1 << (32 + cell);
+            marks.store(marked, Ordering::Relaxed);
+        } else if Tick::NEVER.0 - due.0 > urgency.load(Ordering::Relaxed) {
+            urgency.store(Tick::NEVER.0 - due.0, Ordering::Relaxed);
+        }
+    }
+
+    /// The marked cells, as bits, and the earliest due tick of the others.
+    #[inline]
+    pub(super) fn header(self) -> (u32, Tick) {
+        let [marks, urgency] = &self.0[0];
+        let marks = (marks.load(Ordering::Relaxed) >> 32) as u32;
+        (marks, Tick(Tick::NEVER.0 - urgency.load(Ordering::Relaxed)))
     }
 }
 

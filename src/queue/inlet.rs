@@ -81,7 +81,7 @@ impl Inlet {
             return false;
         }
         let tail = Position(shard.owner().tail.load(Ordering::SeqCst));
-        if let Take::Soon { due, now } = take {
+        if let Take::Soon { due, near, now } = take {
             let (mark, marked_at) = self.mark.unwrap_or((tail, now));
             if self.draining.is_some() || shard.len() <= FEW {
                 self.draining.get_or_insert(tail);
@@ -89,7 +89,7 @@ impl Inlet {
                 self.draining = Some(mark);
                 self.mark = Some((tail, now));
             } else {
-                return !self.scan(due, shard, chunks, tail, budget, sink);
+                return !self.scan([due, near], shard, chunks, tail, budget, sink);
             }
         } else {
             self.draining = Some(tail);
@@ -111,7 +111,9 @@ impl Inlet {
         // What is left may still be due soon.
         match take {
             Take::Everything => false,
-            Take::Soon { due, .. } => !self.scan(due, shard, chunks, tail, budget, sink),
+            Take::Soon { due, near, .. } => {
+                !self.scan([due, near], shard, chunks, tail, budget, sink)
+            }
         }
     }
 

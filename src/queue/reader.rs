@@ -15,7 +15,7 @@
 //!
 //! What is due soon is copied in the order of the shard, and so is a drain. An entry that is not due soon when it is
 //! scanned is copied when it is: the scan that finds it so begins at the head again, before anything that was pushed
-//! later is copied.
+//! later is copied. Until then no scan copies what is due at its tick or later.
 //!
 //! # A scan does not move the head
 //!
@@ -65,8 +65,9 @@ pub(crate) trait EntrySink {
 pub(crate) enum Take {
     /// Everything.
     Everything,
-    /// What is due by this tick, and what the module's head names. The time is `now`.
-    Soon { due: Tick, now: u64 },
+    /// What is due by the tick `due`, and what the module's head names; along with it, what is due by `near`, so that the next
+    /// scan is some time away. The time is `now`.
+    Soon { due: Tick, near: Tick, now: u64 },
 }
 
 /// See the module's head.

@@ -143,6 +143,8 @@ pub(super) struct Owner {
     pub(super) since: AtomicU64,
     /// The first chunk that was ever opened: what comes after [`Position::START`].
     pub(super) first: AtomicU32,
+    /// Own. An entry that is due by this tick is marked in its chunk's header: a scan need not look at the others.
+    pub(super) near: AtomicU64,
     /// Own. Entries that may wait before they are sampled.
     pub(super) limit: AtomicU32,
     /// Own. Where sampling goes on; [`NOT_SAMPLING`] or [`PROMOTING`] otherwise.
@@ -171,6 +173,7 @@ impl Shard {
                 announced: AtomicU64::new(0),
                 since: AtomicU64::new(0),
                 first: AtomicU32::new(0),
+                near: AtomicU64::new(0),
                 limit: AtomicU32::new(FEW),
                 sampling: AtomicU64::new(NOT_SAMPLING),
                 sampled: AtomicU32::new(0),
@@ -238,6 +241,9 @@ impl Shard {
     pub(super) fn append(&self, tail: Position, entry: Entry, chunks: &Chunks) {
         if let Some(chunk) = chunks.get(tail.chunk()) {
             chunk.write(tail.cell(), entry);
+            // Relaxed: own.
+            let near = Tick(self.owner.near.load(Ordering::Relaxed));
+            chunk.note_due(tail.cell(), entry.due(), near);
         }
         looked::reach(Step::Written);
         // P1. Release for the cell; SeqCst for the parker and for stop.
@@ -254,7 +260,11 @@ impl Shard {
         liveness: &impl Liveness,
     ) -> (Position, Growth) {
         let growth = self.tidy(tail, chunks, liveness);
-        let (id, _) = chunks.claim(tail.chunk());
+        let (id, chunk) = chunks.claim(tail.chunk());
+        chunk.clear_header();
+        // Only a guess at what a scan will look for: what the last one has looked for.
+        let near = self.copied().due;
+        self.owner.near.store(near.0, Ordering::Relaxed);
         looked::reach(Step::Claimed);
         match chunks.get(tail.chunk()) {
             Some(last) if tail.chunk() != ChunkId::NONE => last.set_next(id),

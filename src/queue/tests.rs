@@ -145,6 +145,7 @@ fn young_entries_that_are_not_due_stay_where_they_are() {
     let mut take = |due, now| {
         let take = Take::Soon {
             due: Tick(due),
+            near: Tick(due),
             now,
         };
         reader.transfer(&queue, take, usize::MAX, &mut wheel)
@@ -159,6 +160,7 @@ fn young_entries_that_are_not_due_stay_where_they_are() {
     let mut take = |due, now| {
         let take = Take::Soon {
             due: Tick(due),
+            near: Tick(due),
             now,
         };
         reader.transfer(&queue, take, usize::MAX, &mut wheel)
@@ -170,9 +172,20 @@ fn young_entries_that_are_not_due_stay_where_they_are() {
 
 /// Copies what is due soon, in small steps.
 fn scan(reader: &mut Reader, queue: &PendingQueue, due: u64, wheel: &mut Wheel<'_>) {
+    scan_ahead(reader, queue, [due, due], wheel);
+}
+
+/// The same, and what is due by the second tick along with it.
+fn scan_ahead(
+    reader: &mut Reader,
+    queue: &PendingQueue,
+    [due, near]: [u64; 2],
+    wheel: &mut Wheel<'_>,
+) {
     reader.look(queue, 0);
     let take = Take::Soon {
         due: Tick(due),
+        near: Tick(near),
         now: 0,
     };
     while reader.transfer(queue, take, 7, wheel) > 0 || reader.is_interrupted() {}
@@ -235,6 +248,7 @@ fn what_a_scan_has_copied_is_not_moved_again_wherever_it_was_cut() {
                 reader.look(&queue, now * 1_000_000);
                 let take = Take::Soon {
                     due: Tick(now * step),
+                    near: Tick(now * step),
                     now: now * 1_000_000,
                 };
                 moved += reader.transfer(&queue, take, quota, &mut wheel);
@@ -299,6 +313,42 @@ fn take_the_rest(queue: &PendingQueue, reader: &mut Reader, wheel: &mut Wheel<'_
     let moved = reader.transfer(queue, Take::Everything, usize::MAX, wheel);
     assert!(reader.is_drained());
     moved
+}
+
+#[test]
+fn a_scan_looks_ahead_but_not_past_an_older_entry_that_it_has_left() {
+    let slots = Slots::new(3000);
+    let queue = PendingQueue::new();
+    for number in 0..200 {
+        push(
+            &queue,
+            0,
+            entry(number, [10, 50][number as usize % 2]),
+            &slots,
+        );
+    }
+    let (mut reader, mut wheel) = (Reader::default(), Wheel::new(&slots));
+    scan_ahead(&mut reader, &queue, [10, 49], &mut wheel);
+    assert!(wheel.filed.iter().copied().eq((0..200).step_by(2)));
+    wheel.filed.clear();
+    for number in 200..400 {
+        let due = [12, 13, 50, 60][number as usize % 4];
+        push(&queue, 0, entry(number, due), &slots);
+    }
+    // Some of the older ones are due at 50, so none of the newer ones may come first.
+    scan_ahead(&mut reader, &queue, [12, 60], &mut wheel);
+    let soon = (200..400).filter(|number| number % 4 < 2);
+    assert!(wheel.filed.iter().copied().eq(soon), "up to 49, not to 12");
+    wheel.filed.clear();
+    assert_eq!(reader.earliest(), Tick(50));
+    scan_ahead(&mut reader, &queue, [50, 60], &mut wheel);
+    let rest = (1..200).step_by(2);
+    let rest = rest.chain((200..400).filter(|number| number % 4 >= 2));
+    assert!(
+        wheel.filed.iter().copied().eq(rest),
+        "in the order of pushing"
+    );
+    assert_eq!(reader.earliest(), Tick::NEVER);
 }
 
 #[test]
@@ -457,9 +507,11 @@ impl Visitor {
         self.now += self.pause;
         loop {
             self.reader.look(&self.queue, self.now);
-            let take = self
-                .due
-                .map_or(Take::Everything, |due| Take::Soon { due, now: self.now });
+            let take = self.due.map_or(Take::Everything, |due| Take::Soon {
+                due,
+                near: due,
+                now: self.now,
+            });
             let mut wheel = Wheel::new(&self.slots);
             let moved = self.reader.transfer(&self.queue, take, 500, &mut wheel);
             for number in wheel.filed {

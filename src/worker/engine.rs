@@ -30,7 +30,7 @@ const MAX_DEAD: usize = 4096;
 const SWEEP_STEP: usize = 4096;
 /// The time to move an entry to the wheel, an upper estimate of the average.
 const MOVE_NANOS: u64 = 100;
-/// Entries due within this time leave the queue. Less than the reader's age, so that they have fired by then.
+/// How far beyond what has to leave the queue now a scan looks. Less than the reader's age, so that it has fired by then.
 const NEAR_NANOS: u64 = 100_000_000;
 /// How long a transfer goes on before the timer thread looks what is due.
 const TRANSFER_NANOS: u64 = 4_000_000;
@@ -149,11 +149,10 @@ impl<W: Wheel> Engine<W> {
         let take = if shared.is_on_manual_clock() {
             Take::Everything
         } else {
-            let near = NEAR_NANOS
-                .div_ceil(shared.scale().tick())
-                .max(self.lead(shared));
-            let due = Tick(shared.passed_at(now).max(self.wheel.now()).0 + near);
-            Take::Soon { due, now }
+            let coming = shared.passed_at(now).max(self.wheel.now()).0;
+            let due = Tick(coming + self.lead(shared));
+            let near = Tick(due.0 + NEAR_NANOS.div_ceil(shared.scale().tick()));
+            Take::Soon { due, near, now }
         };
         let mut sink = WheelSink {
             shared,
@@ -187,7 +186,7 @@ impl<W: Wheel> Engine<W> {
         let mut skipped = 0;
         for (place, &entry) in due.iter().enumerate() {
             if let Some(ahead) = due.get(place + LOOKAHEAD) {
-                shared.slot(ahead.slot()).prefetch();
+                shared.slot(ahead.slot()).prefetch_for_claim();
             }
             if shared.is_shutdown() {
                 // The scan of `stop` finds the rest.
