@@ -239,10 +239,11 @@ fn what_a_scan_has_copied_is_not_moved_again_wherever_it_was_cut() {
             let (mut pushed, mut now, mut moved) = (0, 0, 0);
             while moved < COUNT as usize {
                 // Some come while a scan is under way.
-                for number in pushed..COUNT.min(pushed + 200) {
+                let more = COUNT.min(pushed + 200);
+                for number in pushed..more {
                     push(&queue, 0, entry(number, due_of(number)), &slots);
-                    pushed = number + 1;
                 }
+                pushed = more;
                 now += 1;
                 assert!(now < 10_000, "{moved} of {COUNT} were moved");
                 reader.look(&queue, now * 1_000_000);
