@@ -8,9 +8,11 @@ mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::mpsc;
 use std::time::Duration;
 
-use common::{FAR, Kind, assert_counts_add_up, ms, on_both_timers};
+use common::{FAR, Kind, assert_counts_add_up, ms, on_both_timers, recv};
 use hashed_wheel::{ManualClock, Timeout};
 
 on_both_timers![
@@ -187,4 +189,53 @@ fn a_dropped_timer_gives_its_memory_back(kind: Kind) {
     drop(kind.on(&clock));
     let kilobytes = growth.kilobytes();
     assert!(kilobytes < 64, "{kilobytes} KB are left of three timers");
+}
+
+/// Each of these outlives some thousands of later calls, so that its entry is moved out of the way of the dead ones, and is
+/// cancelled then. The timer's thread does not come to them.
+#[test]
+fn what_is_cancelled_late_while_the_worker_is_held_up_leaves_nothing_to_grow() {
+    const HELD: usize = 1000;
+    let pairs = if cfg!(debug_assertions) {
+        400_000
+    } else {
+        10_000_000
+    };
+    for every in [31, 5] {
+        let timer = Kind::Hashed.builder().tick(ms(1)).build();
+        let (entered, inside) = mpsc::channel();
+        let (release, gate) = mpsc::channel::<()>();
+        let blocker = move |_: &Timeout| {
+            entered.send(()).unwrap();
+            let _ = gate.recv();
+        };
+        timer.new_timeout(blocker, ms(0)).unwrap();
+        recv(&inside);
+        let mut held = VecDeque::new();
+        let (mut most_queued, mut most_bytes) = (0, 0);
+        for n in 0..pairs {
+            let timeout = timer.new_timeout(|_| {}, FAR).unwrap();
+            if n % every == 0 {
+                held.push_back(timeout);
+            } else {
+                assert!(timeout.cancel());
+            }
+            if held.len() > HELD {
+                assert!(held.pop_front().is_some_and(|oldest| oldest.cancel()));
+            }
+            if n % 1000 == 0 {
+                let stats = timer.stats();
+                most_queued = most_queued.max(stats.queued);
+                most_bytes = most_bytes.max(stats.bytes);
+            }
+        }
+        println!("1 of {every}: {most_queued} queued, {most_bytes} bytes at most");
+        // One shard's limit, as is promised; it is less than half of it.
+        assert!(most_queued < 131_072, "{most_queued} are queued");
+        assert!(most_bytes < 4_000_000, "{most_bytes} bytes");
+        assert_eq!(timer.pending_timeouts(), HELD);
+        drop(release);
+        assert!(held.iter().all(Timeout::cancel));
+        assert_counts_add_up(&timer);
+    }
 }

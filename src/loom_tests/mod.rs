@@ -63,7 +63,7 @@ type StoredTask = slots::StoredTask<()>;
 /// Preemptions of a run, unless the environment says otherwise.
 const PREEMPTIONS: usize = 2;
 /// Steps of a run beyond which it is taken to spin without end.
-const STEPS: usize = 4000;
+const STEPS: usize = 10_000;
 /// The tick of the timers here.
 const TICK: Duration = Duration::from_millis(1);
 
@@ -72,8 +72,21 @@ fn explore<E, const N: usize>(ends: [E; N], model: impl Fn() -> E + Send + Sync 
 where
     E: Debug + Eq + Hash + Clone + Send + Sync + 'static,
 {
+    let builder = loom::model::Builder::new();
+    let bound = builder.preemption_bound.unwrap_or(PREEMPTIONS);
+    explore_within(bound, ends, model);
+}
+
+/// As [`explore`], for a model that is too long for more preemptions than these.
+fn explore_within<E, const N: usize>(
+    preemptions: usize,
+    ends: [E; N],
+    model: impl Fn() -> E + Send + Sync + 'static,
+) where
+    E: Debug + Eq + Hash + Clone + Send + Sync + 'static,
+{
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(PREEMPTIONS));
+    builder.preemption_bound = Some(preemptions);
     builder.max_branches = STEPS;
 
     let seen = Arc::new(StdMutex::new(HashMap::<E, usize>::new()));

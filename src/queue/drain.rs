@@ -6,7 +6,6 @@ use super::position::Position;
 use super::probe::way;
 use super::reader::EntrySink;
 use super::shard::{Shard, end_in_chunk};
-use crate::sync::Ordering;
 
 impl Inlet {
     /// Takes entries out and files them, in order, up to `end`. Returns `true` when that is done.
@@ -77,16 +76,9 @@ impl Inlet {
         Refill::Lost
     }
 
-    /// Takes a batch out of the overflow, of the first `announced`.
+    /// Takes a batch out of the overflow whose number is below `announced`.
     pub(super) fn pop_batch(&mut self, shard: &Shard, chunks: &Chunks, announced: u64) -> bool {
-        // Relaxed: only the reader writes it.
-        let mut popped = shard.taken().popped.load(Ordering::Relaxed);
-        while popped < announced {
-            let Some(batch) = shard.overflow.pop(&chunks.segments) else {
-                return false;
-            };
-            popped += 1;
-            shard.taken().popped.store(popped, Ordering::Relaxed);
+        while let Some(batch) = shard.overflow.pop(announced, &chunks.segments) {
             let void = batch.from.is_before(self.taken);
             if !void {
                 // If the owner was interrupted before it moved the head, it is moved for it.

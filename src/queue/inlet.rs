@@ -153,14 +153,13 @@ impl End {
     pub(super) fn new(shard: &Shard, tail: Position) -> End {
         End {
             tail,
-            // Acquire: the batches that were announced.
-            announced: shard.owner().announced.load(Ordering::Acquire),
+            announced: shard.overflow.announced(),
         }
     }
 
     /// Batches have come since, which are older than what is at the head now.
     pub(super) fn is_outdated(self, shard: &Shard) -> bool {
-        shard.owner().announced.load(Ordering::Acquire) > self.announced
+        shard.overflow.announced() > self.announced
     }
 }
 

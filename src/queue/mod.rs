@@ -6,7 +6,7 @@
 //!
 //! | call | bound |
 //! |---|---|
-//! | push | no lock, no wait; one locked instruction, and two or three more once in 31 calls; then it also looks at up to 64 entries and moves up to 31 of them. It allocates when the queue grows: a page-wise mapping, or a segment of the overflow for 31 batches |
+//! | push | no lock, no wait; one locked instruction, and two or three more once in 31 calls; then it also looks at up to 64 entries and moves up to 62 of them. It allocates when the queue grows: a page-wise mapping, or a segment of the overflow for 31 batches |
 //! | take | no lock, no wait; three attempts against a trimming owner, then at the next tick. It neither allocates nor frees what owners have allocated |
 //!
 //! # How the timer thread finds what is new
@@ -28,6 +28,7 @@
 //! the parker's W1, and reads the plan that this look was made for.
 
 mod chunk;
+mod compact;
 mod drain;
 mod inlet;
 mod overflow;
@@ -200,6 +201,24 @@ impl PendingQueue {
     pub(crate) fn holdings(&self) -> (u32, u32, u32) {
         let (chunks, segments) = (self.chunks.in_use(), self.chunks.segments.in_use());
         (self.shards.used(), chunks, segments)
+    }
+
+    /// Batches of shard 0 that are still to be copied, while they are.
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(crate) fn left_to_copy(&self) -> Option<u64> {
+        self.shard(0).overflow.left_to_copy()
+    }
+
+    /// Batches of shard 0 that wait.
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(crate) fn batches(&self) -> usize {
+        self.shard(0).overflow.len()
+    }
+
+    /// Whether the owner of shard 0 copies batches, or clears them away.
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(crate) fn is_compacting(&self) -> bool {
+        self.shard(0).overflow.is_compacting()
     }
 
     /// How often a thread was woken, or asked to wake up.

@@ -18,6 +18,8 @@ pub(super) enum Step {
     Pushed,
     /// The batch is announced; the head has not moved.
     Announced,
+    /// The overflow is copied; the copy is not in its place.
+    Compacted,
     /// The timer thread is about to read a chunk that it does not take out.
     Scanning,
 }
@@ -83,6 +85,8 @@ pub(crate) mod way {
     pub(crate) const HELPED: u8 = 2;
     /// The reader had taken what a batch holds.
     pub(crate) const VOID: u8 = 4;
+    /// The owner has put a copy in the place of its overflow.
+    pub(crate) const REPLACED: u8 = 8;
 
     #[cfg(not(all(test, hashed_wheel_loom)))]
     #[inline]

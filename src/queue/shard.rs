@@ -34,7 +34,10 @@
 //! - **promote**: the live entries of the first chunk become a *batch*, a chunk of their own, which goes through the overflow, and
 //!   the head passes the chunk. So one live entry at the head does not keep thousands of dead ones.
 //!
-//! Together they look at no more than [`LOOKS`] entries in one push, and move no more than a chunk of them.
+//! - **Compact**, when more than a thousand batches wait in the overflow, because the timer thread does not come:
+//!   [`super::compact`].
+//!
+//! Together they look at no more than [`LOOKS`] entries in one push, and move no more than two chunks of them.
 //!
 //! # Promote against take
 //!
@@ -92,8 +95,6 @@ pub(crate) struct Shard {
 pub(super) struct Taken {
     /// Moved by compare-and-swap, by the owner and by the timer thread.
     pub(super) head: AtomicU64,
-    /// Batches that the timer thread has popped from the overflow.
-    pub(super) popped: AtomicU64,
     /// The timer thread has copied to its wheel what lies before `copied_to` and is due by `copied_due`.
     copied_to: AtomicU64,
     copied_due: AtomicU64,
@@ -137,8 +138,6 @@ pub(super) struct Owner {
     pub(super) urgency: AtomicU64,
     /// The timer thread has been told that there is something to look at.
     pub(super) dirty: AtomicU8,
-    /// Batches whose push to the overflow has returned.
-    pub(super) announced: AtomicU64,
     /// The tick that had passed when `dirty` was last set.
     pub(super) since: AtomicU64,
     /// The first chunk that was ever opened: what comes after [`Position::START`].
@@ -170,7 +169,6 @@ impl Shard {
                 tail: AtomicU64::new(Position::START.0),
                 urgency: AtomicU64::new(0),
                 dirty: AtomicU8::new(0),
-                announced: AtomicU64::new(0),
                 since: AtomicU64::new(0),
                 first: AtomicU32::new(0),
                 near: AtomicU64::new(0),
@@ -181,7 +179,6 @@ impl Shard {
             }),
             taken: CachePadded::new(Taken {
                 head: AtomicU64::new(Position::START.0),
-                popped: AtomicU64::new(0),
                 copied_to: AtomicU64::new(Position::START.0),
                 copied_due: AtomicU64::new(0),
             }),
@@ -192,11 +189,6 @@ impl Shard {
     #[inline]
     pub(super) fn owner(&self) -> &Owner {
         &self.owner
-    }
-
-    #[inline]
-    pub(super) fn taken(&self) -> &Taken {
-        &self.taken
     }
 
     #[inline]
@@ -322,15 +314,10 @@ impl Shard {
 
     /// Entries in chunks and overflow, dead ones included, each batch counted as a full one. About, while others work.
     pub(super) fn len(&self) -> usize {
-        let popped = self.taken.popped.load(Ordering::Relaxed);
-        let batches = self
-            .owner
-            .announced
-            .load(Ordering::Relaxed)
-            .saturating_sub(popped);
+        let batches = self.overflow.len();
         let head = self.head();
         let waiting = head.distance(Position(self.owner.tail.load(Ordering::SeqCst)));
-        batches as usize * CELLS as usize + waiting
+        batches * CELLS as usize + waiting
     }
 }
 

@@ -24,13 +24,16 @@ pub(super) const NOT_SAMPLING: u64 = 63;
 const PROMOTING: u64 = 62;
 
 impl Shard {
-    /// Looks at no more than [`LOOKS`] entries, and moves no more than a chunk of them. `tail` stands at the end of a
+    /// Looks at no more than [`LOOKS`] entries, and moves no more than two chunks of them. `tail` stands at the end of a
     /// chunk.
     pub(super) fn tidy(&self, tail: Position, chunks: &Chunks, liveness: &impl Liveness) -> Growth {
         let promoting = self.owner().sampling.load(Ordering::Relaxed) == PROMOTING;
         let reserved = if promoting { CELLS } else { SAMPLED_CHUNKS };
-        self.trim(LOOKS - reserved as usize, tail, chunks, liveness);
-        self.check_limit(tail, chunks, liveness)
+        let copied = if self.overflow.is_copying() { CELLS } else { 0 };
+        self.trim(LOOKS - (reserved + copied) as usize, tail, chunks, liveness);
+        let growth = self.check_limit(tail, chunks, liveness);
+        self.overflow.compact(chunks, liveness);
+        growth
     }
 
     /// Passes over dead entries at the head, at most `most`. For the owner.
@@ -219,13 +222,15 @@ impl Shard {
             looked::reach(Step::Copied);
             self.overflow.push(batch, &chunks.segments);
             looked::reach(Step::Pushed);
-            let announced = self.owner().announced.load(Ordering::Relaxed);
-            // Release: the batch and its cells. After the push has returned: see the module's head.
-            self.owner()
-                .announced
-                .store(announced + 1, Ordering::Release);
+            // After the push has returned: see the shard's head.
+            let number = self.overflow.announce();
             looked::reach(Step::Announced);
+            if !self.move_head(head, batch.to, moved_on, chunks) {
+                // Or it has popped the batch, and moved the head to where it is now.
+                self.overflow.set_void(number);
+            }
+        } else {
+            self.move_head(head, batch.to, moved_on, chunks);
         }
-        self.move_head(head, batch.to, moved_on, chunks);
     }
 }

@@ -25,7 +25,11 @@ fn batches_come_out_in_order_and_segments_are_used_again() {
         }
         assert_eq!(segments.in_use(), 63, "all that are counted");
         for (overflow, own) in overflows.iter().zip([0, 5000]) {
-            let popped = |number| overflow.pop(&segments).map(|batch| (batch.len, number));
+            let popped = |number| {
+                overflow
+                    .pop(u64::MAX, &segments)
+                    .map(|batch| (batch.len, number))
+            };
             for number in own..own + 1000 {
                 assert_eq!(popped(number), Some((number, number)));
             }
@@ -46,7 +50,10 @@ fn a_shard_that_promotes_now_and_then_needs_one_or_two_segments() {
         overflow.push(batch(number), &segments);
         overflow.push(batch(number), &segments);
         for _ in 0..2 {
-            assert_eq!(overflow.pop(&segments).map(|batch| batch.len), Some(number));
+            assert_eq!(
+                overflow.pop(u64::MAX, &segments).map(|batch| batch.len),
+                Some(number)
+            );
         }
     }
     assert!(segments.in_use() <= 2);
