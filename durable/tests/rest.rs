@@ -7,7 +7,7 @@ use std::fs;
 use std::thread;
 
 use common::{Folder, HOUR, eventually, ms};
-use hashed_wheel_durable::{DurableTimer, Outcome};
+use hashed_wheel_durable::{DurableTimer, Outcome, Scheduled};
 
 /// How often the timer's threads have gone to sleep.
 fn sleeps() -> u64 {
@@ -64,4 +64,17 @@ fn no_wake_up_without_jobs_and_one_a_second_with_a_far_one() {
     let before = settled();
     thread::sleep(ms(2200));
     assert_eq!(sleeps() - before, 0, "wake-ups for a job that is gone");
+
+    // Nor for one that was not stored, because a job of another kind has its key.
+    timer.job("fax").key("taken").after(HOUR).unwrap();
+    let kept = timer.job("mail").key("taken").after(HOUR).unwrap();
+    assert_eq!(kept, Scheduled::Kept);
+    thread::sleep(ms(1200));
+    let before = settled();
+    thread::sleep(ms(2200));
+    assert_eq!(
+        sleeps() - before,
+        0,
+        "wake-ups for a job that was not stored"
+    );
 }

@@ -23,7 +23,7 @@ pub(super) struct Core {
     store: Box<dyn Store>,
     /// Lower bounds: a job that was cancelled or moved may have been the earliest. Exact after each claim.
     earliest: Earliest,
-    /// A job was cancelled, moved or replaced since they were read.
+    /// A job was cancelled, moved, replaced or not stored since they were read.
     loose: bool,
     /// How long before it is due a job may be claimed, in milliseconds.
     lead: Millis,
@@ -252,11 +252,12 @@ impl Core {
             (Effect::Dead, Reply::Found(true)) => count(&counters.dead),
             _ => {}
         }
-        self.loose |= matches!(
-            (effect, reply),
-            (Effect::Cancel | Effect::Other, Reply::Found(true))
-                | (_, Reply::Scheduled(Scheduled::Replaced))
-        );
+        // A job that was not stored has been foreseen, too.
+        self.loose |= match effect {
+            Effect::Schedule => *reply != Reply::Scheduled(Scheduled::New),
+            Effect::Cancel | Effect::Other => *reply == Reply::Found(true),
+            _ => false,
+        };
         if effect.is_finish() {
             self.in_flight -= 1;
             self.alone = false;
