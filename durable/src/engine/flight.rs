@@ -104,6 +104,17 @@ impl Flight {
         self.state.lock().running -= 1;
     }
 
+    /// After a failed write: lets the threads end, and forgets what has not begun; the store has it as claimed. A claim that was taken up alone is run
+    /// all the same, as its attempt is counted already.
+    pub(super) fn abandon(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.parked.clear();
+        state.ready.retain(|claim| claim.alone);
+        state.bytes = state.ready.iter().map(|claim| claim.payload.len()).sum();
+        self.changed.notify_all();
+    }
+
     /// Lets the threads end, and returns what has not begun.
     pub(super) fn close(&self) -> Vec<Claim> {
         let mut state = self.state.lock();
@@ -115,3 +126,6 @@ impl Flight {
         ready.into_iter().chain(parked.into_values()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -77,7 +77,7 @@ impl Drop for Ending<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.inbox.poison();
-            self.0.flight.close();
+            self.0.flight.abandon();
         }
     }
 }
@@ -95,8 +95,8 @@ fn keep_store(engine: &Engine, mut core: Core) {
         }
         if let Err(error) = step(engine, &mut core, requests, given_back, stopping) {
             log::error!("{error}; nothing can be stored until the store is opened again");
-            engine.flight.close();
             // Claims stay in the store: they are taken up as interrupted ones.
+            engine.flight.abandon();
             break;
         }
         if stopping && core.is_stuck() {
