@@ -223,7 +223,7 @@ pub enum Outcome {
     Retry,
     /// As `Retry`, with a delay of the handler's own.
     RetryAfter(Duration),
-    /// The job gives up now, for this reason.
+    /// The job gives up now, for this reason. Of a longer one the first 4096 bytes are kept, up to the last whole character, the end marked by an ellipsis.
     Dead(String),
 }
 
@@ -325,6 +325,6 @@ pub struct DeadJob {
     /// The attempts that were counted.
     pub attempts: u32,
     /// Why the last one failed: the reason of [`Outcome::Dead`], the message of a panic, "the handler asked for a retry", or
-    /// "interrupted" if the process ended while it ran.
+    /// "interrupted" if the process ended while it ran. At most 4096 bytes.
     pub last_error: String,
 }

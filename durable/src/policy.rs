@@ -6,6 +6,9 @@ use crate::job::Outcome;
 use crate::store::{Id, Verdict};
 use crate::time::WallClock;
 
+/// The longest reason of a dead letter, in bytes.
+pub(crate) const MAX_REASON: usize = 4096;
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policy {
     pub(crate) max_attempts: u32,
@@ -42,7 +45,7 @@ impl Policy {
             Ok(Outcome::Dead(error)) => {
                 return Verdict::Dead {
                     attempts: attempt,
-                    error,
+                    error: shortened(error),
                 };
             }
             Ok(Outcome::Retry) => (None, "the handler asked for a retry".to_owned()),
@@ -54,7 +57,7 @@ impl Policy {
         if attempt >= self.max_attempts {
             return Verdict::Dead {
                 attempts: attempt,
-                error,
+                error: shortened(error),
             };
         }
         let delay = delay.unwrap_or_else(|| self.delay(id, attempt));
@@ -78,6 +81,21 @@ impl Policy {
             }
         }
     }
+}
+
+/// Cuts a reason that is too long, between two characters, and marks that with an ellipsis.
+fn shortened(mut reason: String) -> String {
+    const MARK: char = '…';
+    if reason.len() > MAX_REASON {
+        let mut end = MAX_REASON - MARK.len_utf8();
+        while !reason.is_char_boundary(end) {
+            end -= 1;
+        }
+        reason.truncate(end);
+        reason.push(MARK);
+        reason.shrink_to_fit();
+    }
+    reason
 }
 
 /// The finalizer of `SplitMix64`.

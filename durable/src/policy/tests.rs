@@ -40,3 +40,19 @@ fn extreme_settings_do_not_overflow() {
     };
     assert_eq!(policy.delay(1, 7), Duration::ZERO);
 }
+
+#[test]
+fn a_long_reason_is_cut_between_two_characters() {
+    for length in [0, 1, MAX_REASON - 1, MAX_REASON] {
+        let reason = "x".repeat(length);
+        assert_eq!(shortened(reason.clone()), reason);
+    }
+    let cut = shortened("x".repeat(MAX_REASON + 1));
+    assert!(cut == "x".repeat(MAX_REASON - 3) + "…");
+    for unit in ["ä", "键", "🙂", "xä", "x键", "x🙂"] {
+        let reason = unit.repeat(MAX_REASON);
+        let cut = shortened(reason.clone());
+        assert!(cut.len() <= MAX_REASON && cut.len() > MAX_REASON - 7);
+        assert!(reason.starts_with(cut.strip_suffix('…').unwrap()));
+    }
+}
