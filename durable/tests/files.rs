@@ -92,8 +92,12 @@ fn a_truncated_store() {
     let whole = folder.file("whole.redb");
     store(&whole);
     let bytes = fs::read(&whole).unwrap();
+    let path = folder.file("part.redb");
+    for part in [5, 8] {
+        fs::write(&path, &bytes[..part]).unwrap();
+        refuses(&path, &["is no store"]);
+    }
     for part in [
-        5,
         20,
         100,
         512,
@@ -102,9 +106,8 @@ fn a_truncated_store() {
         bytes.len() / 2,
         bytes.len() - 4096,
     ] {
-        let path = folder.file("part.redb");
         fs::write(&path, &bytes[..part]).unwrap();
-        refuses(&path, &[]);
+        refuses(&path, &["truncated"]);
     }
 }
 
@@ -283,6 +286,30 @@ fn a_named_pipe_is_refused_and_not_waited_for() {
         Err(Error::Store(error)) => assert!(error.to_string().contains("regular file"), "{error}"),
         result => panic!("{result:?}"),
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_is_followed_and_never_replaced() {
+    let folder = Folder::new();
+    let (link, target) = (folder.file("link.redb"), folder.file("timers.redb"));
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    match builder().open(&link) {
+        Err(Error::Store(error)) => {
+            let error = error.to_string();
+            assert!(error.contains(&link.display().to_string()), "{error}");
+            assert!(error.contains("link to nothing"), "{error}");
+        }
+        result => panic!("{result:?}"),
+    }
+    assert_eq!(fs::read_link(&link).unwrap(), target);
+    assert!(!target.exists());
+
+    store(&target);
+    assert_eq!(builder().open(&link).unwrap().pending().unwrap(), 100);
+    let timer = builder().open(&target).unwrap();
+    assert!(matches!(builder().open(&link), Err(Error::InUse(_))));
+    drop(timer);
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn limited(test: &str, blocks: u32, path: &Path) -> String {
 #[test]
 fn child_that_fills_the_disk() {
     let Ok(path) = env::var(CHILD) else { return };
-    let timer = DurableTimer::builder().open(path).unwrap();
+    let timer = DurableTimer::builder().open(&path).unwrap();
     let mut stored = 0;
     let error = loop {
         match timer.job("mail").payload(vec![7; 50_000]).after(HOUR) {
@@ -46,6 +46,11 @@ fn child_that_fills_the_disk() {
         assert!(stored < 10_000, "the disk is never full");
     };
     assert!(matches!(error, Error::Store(_)), "{error:?}");
+    let text = error.to_string();
+    assert!(
+        text.contains(&path) && text.contains("cannot write"),
+        "{text}"
+    );
     assert!(matches!(
         timer.job("mail").after(HOUR),
         Err(Error::Poisoned)

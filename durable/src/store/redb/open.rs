@@ -15,7 +15,8 @@ use std::time::Duration;
 #[cfg(test)]
 use ::redb::StorageBackend;
 use ::redb::{
-    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, TableError,
+    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable,
+    StorageError, TableError,
 };
 
 use super::layout::{FORMAT, KINDS, META};
@@ -131,6 +132,10 @@ fn open_or_create(path: &Path) -> Result<Database, Error> {
             Err(StoreError::new(format!("{} is read-only", path.display())).into())
         }
         Ok(_) => open_existing(path),
+        // A new file would take the place of the link.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() => {
+            Err(StoreError::new(format!("{} is a link to nothing", path.display())).into())
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => create(path),
         Err(error) => Err(unreadable(path, error)),
     }
@@ -149,17 +154,21 @@ fn no_store(path: &Path) -> Error {
 }
 
 fn engine_error(path: &Path, error: DatabaseError) -> Error {
-    match error {
-        DatabaseError::DatabaseAlreadyOpen => Error::InUse(path.to_owned()),
-        error => StoreError::with(
-            format!(
-                "{}: cannot open (damaged, truncated or unreadable)",
-                path.display()
-            ),
-            ::redb::Error::from(error),
-        )
-        .into(),
-    }
+    let what = match &error {
+        DatabaseError::DatabaseAlreadyOpen => return Error::InUse(path.to_owned()),
+        DatabaseError::Storage(StorageError::Corrupted(_)) => " is damaged or truncated",
+        DatabaseError::Storage(StorageError::Io(error))
+            if error.kind() == io::ErrorKind::UnexpectedEof =>
+        {
+            " is truncated"
+        }
+        _ => ": cannot open",
+    };
+    StoreError::with(
+        format!("{}{what}", path.display()),
+        ::redb::Error::from(error),
+    )
+    .into()
 }
 
 fn open_existing(path: &Path) -> Result<Database, Error> {
