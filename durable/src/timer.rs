@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::job::{DeadJob, PendingJob, Scheduled};
 use crate::stats::Stats;
-use crate::store::{Op, Reply};
+use crate::store::{MAX_KINDS, Op, Reply};
 use crate::time::{Millis, millis_of};
 
 /// The longest key and the longest name of a kind, in bytes.
@@ -95,7 +95,8 @@ impl DurableTimer {
 
     /// Begins a job of this kind. It is stored by [`after`](NewJob::after) or [`at`](NewJob::at).
     ///
-    /// A kind without a handler is accepted: its jobs stay pending until a timer with a handler opens the store. The name has 1 to 512 bytes and no NUL.
+    /// A kind without a handler is accepted: its jobs stay pending until a timer with a handler opens the store. The name has 1 to 512 bytes and no NUL. A file
+    /// has at most 4096 kinds, counting those that it has ever had: a kind is the name of a handler, and what differs from job to job belongs into key or payload.
     ///
     /// ```
     /// # use hashed_wheel::ManualClock;
@@ -492,6 +493,9 @@ impl NewJob<'_> {
             replace,
         })? {
             Reply::Scheduled(scheduled) => Ok(scheduled),
+            Reply::TooManyKinds => Err(Error::Config(format!(
+                "the store has {MAX_KINDS} kinds already, and can have no more: what differs from job to job belongs into the key or the payload"
+            ))),
             _ => unreachable!("a new job is answered by what became of it"),
         }
     }

@@ -54,9 +54,13 @@ fn settings_are_checked_before_a_file_is_made() {
 
 #[test]
 fn keys_have_1_to_512_bytes_and_no_nul() {
-    let timer = DurableTimer::builder()
-        .open_in_memory(&ManualClock::new())
-        .unwrap();
+    let builder = DurableTimer::builder;
+    check_keys(&builder().open_in_memory(&ManualClock::new()).unwrap());
+    let folder = Folder::new();
+    check_keys(&builder().open(folder.file("timers.redb")).unwrap());
+}
+
+fn check_keys(timer: &DurableTimer) {
     let long = "k".repeat(513);
     for key in ["", "\0", "a\0b", "order\0", &long, &"ä".repeat(257)] {
         assert!(
@@ -184,6 +188,57 @@ fn times_in_the_past_are_due_at_once_and_times_without_end_never() {
     assert_eq!(due.len(), 1);
 }
 
+/// The first time that the system can express.
+fn beginning_of_time() -> SystemTime {
+    let mut beginning = UNIX_EPOCH;
+    let mut step = Duration::from_secs(1 << 62);
+    while step > Duration::ZERO {
+        match beginning.checked_sub(step) {
+            Some(earlier) => beginning = earlier,
+            None => step /= 2,
+        }
+    }
+    beginning
+}
+
+#[test]
+fn times_at_both_ends_are_kept_in_a_file() {
+    let folder = Folder::new();
+    let path = folder.file("timers.redb");
+    let builder = DurableTimer::builder;
+    let timer = builder().open(&path).unwrap();
+    timer
+        .job("mail")
+        .payload("first")
+        .at(beginning_of_time())
+        .unwrap();
+    timer
+        .job("mail")
+        .payload("second")
+        .at(UNIX_EPOCH - HOUR)
+        .unwrap();
+    timer.job("mail").payload("third").at(UNIX_EPOCH).unwrap();
+    timer.job("mail").key("end").at(end_of_time()).unwrap();
+    timer.job("mail").key("never").after(Duration::MAX).unwrap();
+    timer.stop().unwrap();
+
+    let seen = Notes::new();
+    let notes = seen.clone();
+    let timer = builder()
+        .on("mail", move |job| {
+            notes.add(String::from_utf8_lossy(job.payload()).into_owned());
+            Outcome::Done
+        })
+        .threads(1)
+        .open(&path)
+        .unwrap();
+    eventually("the past ones", || timer.pending().unwrap() == 2);
+    assert_eq!(seen.take(), ["first", "second", "third"]);
+    assert!(timer.cancel("end").unwrap());
+    assert!(timer.reschedule("never", Duration::ZERO).unwrap());
+    eventually("the last one", || timer.pending().unwrap() == 0);
+}
+
 #[test]
 fn a_time_is_rounded_up_to_a_millisecond() {
     let clock = ManualClock::new();
@@ -222,4 +277,51 @@ fn the_kind_of_a_job_is_checked_too() {
     for kind in ["", "a\0", &"k".repeat(513)] {
         assert!(matches!(timer.job(kind).after(HOUR), Err(Error::Config(_))));
     }
+}
+
+#[test]
+fn a_store_has_4096_kinds_at_most() {
+    let timer = DurableTimer::builder()
+        .open_in_memory(&ManualClock::new())
+        .unwrap();
+    for number in 0..4096 {
+        timer.job(format!("kind {number}")).after(HOUR).unwrap();
+    }
+    let error = timer.job("one more").after(HOUR).unwrap_err();
+    assert!(matches!(error, Error::Config(_)), "{error:?}");
+    assert!(error.to_string().contains("4096 kinds"), "{error}");
+    timer.job("kind 7").after(HOUR).unwrap();
+    assert_eq!(timer.pending().unwrap(), 4097);
+}
+
+#[test]
+fn of_a_long_reason_4096_bytes_are_kept() {
+    let folder = Folder::new();
+    let path = folder.file("timers.redb");
+    let open = || {
+        DurableTimer::builder()
+            .on("dead", |_| Outcome::Dead("ä".repeat(1 << 20)))
+            .on("panic", |_| std::panic::panic_any("键".repeat(1 << 20)))
+            .max_attempts(1)
+            .open(&path)
+            .unwrap()
+    };
+    let timer = open();
+    timer.job("dead").after(Duration::ZERO).unwrap();
+    eventually("the first one", || timer.pending().unwrap() == 0);
+    timer.job("panic").after(Duration::ZERO).unwrap();
+    eventually("the second one", || timer.pending().unwrap() == 0);
+    timer.stop().unwrap();
+    let reasons: Vec<String> = open()
+        .dead(10)
+        .unwrap()
+        .into_iter()
+        .map(|dead| dead.last_error)
+        .collect();
+    assert!(reasons[0] == "ä".repeat(2046) + "…", "{}", reasons[0].len());
+    assert!(
+        reasons[1] == "键".repeat(1364) + "…",
+        "{}",
+        reasons[1].len()
+    );
 }

@@ -37,7 +37,7 @@ use crate::error::{Error, StoreError};
 use crate::job::{Job, Outcome};
 use crate::policy::Policy;
 use crate::stats::{Counters, Stats, count};
-use crate::store::{Claim, Leases, Op, Reply, Store, Verdict};
+use crate::store::{Claim, Leases, MAX_KINDS, Op, Reply, Store, Verdict};
 use crate::time::{Millis, WallClock};
 
 /// How long before it is due a job may be claimed.
@@ -131,7 +131,14 @@ impl Engine {
         manual: Option<Manual>,
     ) -> Result<(Arc<Engine>, Core), Error> {
         let policy = settings.policy;
-        let found = store.recover(&|id, attempts| policy.interrupted(&*wall, id, attempts))?;
+        let counters = Counters::default();
+        let found = store.recover(&|id, attempts| {
+            let verdict = policy.interrupted(&*wall, id, attempts);
+            if matches!(verdict, Verdict::Dead { .. }) {
+                count(&counters.dead);
+            }
+            verdict
+        })?;
         if found > 0 {
             log::warn!(
                 "{found} jobs were claimed when their process ended: each will be taken up alone"
@@ -158,7 +165,7 @@ impl Engine {
             wheel,
             inbox: Inbox::default(),
             flight: Flight::default(),
-            counters: Counters::default(),
+            counters,
             lateness: Mutex::default(),
             unhandled: Mutex::new(unhandled),
             manual,
@@ -186,7 +193,7 @@ impl Engine {
             return;
         }
         let mut logged = self.unhandled.lock();
-        if !logged.iter().any(|known| known == kind) && logged.len() < 1000 {
+        if !logged.iter().any(|known| known == kind) && logged.len() < MAX_KINDS {
             logged.push(kind.to_owned());
             drop(logged);
             log::warn!("jobs of kind {kind:?} stay pending: there is no handler for it");

@@ -123,6 +123,47 @@ macro_rules! on_every_store {
     };
 }
 
+/// PostgreSQL keeps names, not numbers, and none of them in memory.
+#[test]
+fn kinds_are_bounded() {
+    bounds_kinds(&mut Memory(MemoryStore::new(&handled())));
+    bounds_kinds(&mut Redb::new());
+}
+
+fn bounds_kinds(subject: &mut dyn Subject) {
+    for kind in HANDLED {
+        add(subject, kind, Some(kind), 1);
+    }
+    let more = (HANDLED.len()..MAX_KINDS).map(|number| schedule(&number.to_string(), None, 1));
+    let ops: Vec<Op> = more.collect();
+    let committed = subject.store().commit(&ops).unwrap();
+    let new = Reply::Scheduled(Scheduled::New);
+    assert!(committed.replies.iter().all(|reply| *reply == new));
+    for _ in 0..2 {
+        let before = pending(subject);
+        assert_eq!(
+            one(subject, schedule("one more", None, 1)),
+            Reply::TooManyKinds
+        );
+        // The job that it should replace is as it was.
+        let mut replacing = schedule("one more", Some("call"), 2);
+        if let Op::Schedule { replace, .. } = &mut replacing {
+            *replace = true;
+        }
+        assert_eq!(one(subject, replacing), Reply::TooManyKinds);
+        assert_eq!(pending(subject), before);
+        // What waits under the key is what counts, if it is kept.
+        assert_eq!(
+            one(subject, schedule("one more", Some("call"), 2)),
+            Reply::Scheduled(Scheduled::Kept)
+        );
+        assert_eq!(one(subject, schedule("mail", None, 3)), new);
+        assert_eq!(one(subject, schedule("99", None, 3)), new);
+        subject.restart();
+    }
+    assert_eq!(claim_one(subject, 1).payload, b"mail 1");
+}
+
 on_every_store! {
     a_new_store_is_empty,
     claims_come_in_the_order_of_due_times_over_all_kinds,

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
-    Claim, Committed, Earliest, INTERRUPTED, Id, Judge, Op, Reply, Store, Verdict, earlier,
+    Claim, Committed, Earliest, INTERRUPTED, Id, Judge, MAX_KINDS, Op, Reply, Store, Verdict,
+    earlier,
 };
 use crate::error::StoreError;
 use crate::job::{DeadJob, PendingJob, Scheduled};
@@ -130,11 +131,16 @@ impl MemoryStore {
         payload: Vec<u8>,
         due: Millis,
         replace: bool,
-    ) -> Scheduled {
-        let kind = self.number(kind);
+    ) -> Option<Scheduled> {
         let holder = key.as_ref().and_then(|key| self.keys.get(key).copied());
+        if holder.is_some() && !replace {
+            return Some(Scheduled::Kept);
+        }
+        if self.kinds.len() >= MAX_KINDS && !self.numbers.contains_key(kind) {
+            return None;
+        }
+        let kind = self.number(kind);
         let (id, answer) = match holder {
-            Some(_) if !replace => return Scheduled::Kept,
             Some(id) => {
                 self.take(id);
                 (id, Scheduled::Replaced)
@@ -155,7 +161,7 @@ impl MemoryStore {
                 state: State::Waiting,
             },
         );
-        answer
+        Some(answer)
     }
 
     /// The entries of handled kinds in the order of their due times.
@@ -265,7 +271,9 @@ impl MemoryStore {
                 payload,
                 due,
                 replace,
-            } => Reply::Scheduled(self.schedule(&kind, key, payload, due, replace)),
+            } => self
+                .schedule(&kind, key, payload, due, replace)
+                .map_or(Reply::TooManyKinds, Reply::Scheduled),
             Op::Move { key, due } => {
                 let found = self
                     .keys

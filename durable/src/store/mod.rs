@@ -54,10 +54,14 @@ use crate::time::Millis;
 /// The number of a job. Never given twice by a store.
 pub(crate) type Id = u64;
 
+/// The most kinds that a store numbers. Each is kept, in the file and in memory, and a list of them is gone through when it is opened: the name of a kind is part of a
+/// program, not of its data.
+pub(crate) const MAX_KINDS: usize = 4096;
+
 /// One thing to do in a transaction.
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
-    /// Answered by [`Reply::Scheduled`].
+    /// Answered by [`Reply::Scheduled`] or [`Reply::TooManyKinds`].
     Schedule {
         kind: String,
         key: Option<String>,
@@ -115,6 +119,8 @@ pub(crate) enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
     Scheduled(Scheduled),
+    /// Not stored: it would be one kind more than [`MAX_KINDS`].
+    TooManyKinds,
     Found(bool),
     /// The claims, and the due time of the earliest job of the same index that is left.
     Claimed {

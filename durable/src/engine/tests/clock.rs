@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use super::interrupted::Kept;
 use super::{Notes, eventually, ms};
 use crate::error::StoreError;
 use crate::store::memory::MemoryStore;
 use crate::store::{Committed, Earliest, Judge, Op, Store};
-use crate::time::{ShiftedWall, WallClock};
+use crate::time::{ShiftedWall, SystemWall, WallClock};
 use crate::{DurableTimer, Outcome};
 
 const HOUR: i64 = 3_600_000;
@@ -118,6 +119,41 @@ fn a_clock_set_back_while_a_claim_is_written_does_not_keep_it_claimed() {
         timer.reschedule("a", ms(10)).unwrap()
     });
     eventually("the job", || timer.pending().unwrap() == 0);
+}
+
+/// The clock is set while the timer is stopped or its process dead.
+#[test]
+fn a_clock_that_was_set_before_a_restart_makes_nothing_early_and_nothing_late() {
+    for claimed in [false, true] {
+        for step in [-HOUR, HOUR] {
+            let store = Kept::new();
+            store.add("job", SystemWall.now() + if claimed { 40 } else { 200 });
+            if claimed {
+                store.claim_and_die();
+            }
+            let wall = Arc::new(ShiftedWall::default());
+            wall.0.store(step, Ordering::SeqCst);
+            let lateness = Notes::new();
+            let (notes, clock) = (lateness.clone(), Arc::clone(&wall));
+            let timer = DurableTimer::builder()
+                .on("mail", move |job| {
+                    let due = i128::from(crate::time::millis_of(job.due())) * 1_000_000;
+                    notes.add((clock.nanos() - due, job.attempt()));
+                    Outcome::Done
+                })
+                .open_with(Arc::clone(&wall) as _, move |_| Box::new(store))
+                .unwrap();
+            if step < 0 {
+                thread::sleep(ms(400));
+                assert_eq!((lateness.len(), timer.pending().unwrap()), (0, 1));
+                // Set right again, which is noticed.
+                wall.0.store(0, Ordering::SeqCst);
+            }
+            eventually("the job", || timer.pending().unwrap() == 0);
+            let ran = lateness.take();
+            assert!(matches!(ran[..], [(0.., 1)]), "{ran:?}");
+        }
+    }
 }
 
 #[test]

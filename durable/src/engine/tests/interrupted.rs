@@ -14,10 +14,10 @@ use crate::{DurableTimer, Error, Outcome};
 
 /// A store that outlives its timer.
 #[derive(Clone)]
-struct Kept(Arc<parking_lot::Mutex<MemoryStore>>);
+pub(super) struct Kept(Arc<parking_lot::Mutex<MemoryStore>>);
 
 impl Kept {
-    fn new() -> Kept {
+    pub(super) fn new() -> Kept {
         Kept(Arc::new(parking_lot::Mutex::new(MemoryStore::new(&[
             "mail".to_owned(),
         ]))))
@@ -27,7 +27,7 @@ impl Kept {
         self.0.lock().commit(&[op]).unwrap().replies.remove(0)
     }
 
-    fn add(&self, payload: &str, due: Millis) {
+    pub(super) fn add(&self, payload: &str, due: Millis) {
         self.one(Op::Schedule {
             kind: "mail".to_owned(),
             key: None,
@@ -38,7 +38,7 @@ impl Kept {
     }
 
     /// Claims all that is due, as a process does that then dies.
-    fn claim_and_die(&self) {
+    pub(super) fn claim_and_die(&self) {
         self.one(Op::Claim {
             until: SystemWall.now() + 50,
             limit: 256,
@@ -174,6 +174,7 @@ fn a_job_that_dies_with_its_process_again_and_again_is_dead_in_the_end() {
         (dead[0].attempts, dead[0].last_error.as_str()),
         (3, "interrupted")
     );
+    assert_eq!(timer.stats().dead, 1);
 }
 
 #[test]

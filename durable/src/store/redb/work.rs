@@ -2,7 +2,9 @@
 
 use ::redb::{ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
 
-use super::super::{Claim, Earliest, INTERRUPTED, Id, Judge, Op, Reply, Verdict, earlier};
+use super::super::{
+    Claim, Earliest, INTERRUPTED, Id, Judge, MAX_KINDS, Op, Reply, Verdict, earlier,
+};
 use super::index::in_order;
 use super::layout::{
     CLAIMED, Claimed, DEAD, INTERRUPTIONS, JOBS, KEYS, KINDS, META, Place, WAITING, array, body,
@@ -68,14 +70,19 @@ impl<'t> Work<'t> {
         self.numbers.last
     }
 
-    fn kind(&mut self, name: &str) -> Result<u32> {
+    /// The number of a kind; `None` if it is new and there are too many.
+    fn kind(&mut self, name: &str) -> Result<Option<u32>> {
         if let Some(&number) = self.kinds.numbers.get(name) {
-            return Ok(number);
+            return Ok(Some(number));
         }
-        let number = self.kinds.numbers.len() as u32;
+        let number = self.kinds.numbers.len();
+        if number >= MAX_KINDS {
+            return Ok(None);
+        }
+        let number = number as u32;
         self.kind_numbers.insert(name, number)?;
         self.kinds.add(name, number);
-        Ok(number)
+        Ok(Some(number))
     }
 
     fn holder(&self, key: &str) -> Result<Option<(Place, bool)>> {
@@ -163,7 +170,9 @@ impl<'t> Work<'t> {
                 payload,
                 due,
                 replace,
-            } => Reply::Scheduled(self.schedule(kind, key.as_deref(), payload, *due, *replace)?),
+            } => self
+                .schedule(kind, key.as_deref(), payload, *due, *replace)?
+                .map_or(Reply::TooManyKinds, Reply::Scheduled),
             Op::Move { key, due } => Reply::Found(self.move_to(key, *due)?),
             Op::Cancel { key } => Reply::Found(self.cancel(key)?),
             Op::Claim {
@@ -199,23 +208,27 @@ impl<'t> Work<'t> {
         payload: &[u8],
         due: Millis,
         replace: bool,
-    ) -> Result<Scheduled> {
+    ) -> Result<Option<Scheduled>> {
         let holder = match key {
             Some(key) => self.holder(key)?,
             None => None,
         };
+        if holder.is_some() && !replace {
+            return Ok(Some(Scheduled::Kept));
+        }
+        let Some(kind) = self.kind(kind)? else {
+            return Ok(None);
+        };
         let (id, answer) = match holder {
-            Some(_) if !replace => return Ok(Scheduled::Kept),
             Some((old, interrupted)) => {
                 self.leave(&old, interrupted)?;
                 (id_of(&old), Scheduled::Replaced)
             }
             None => (self.number(), Scheduled::New),
         };
-        let kind = self.kind(kind)?;
         self.jobs.insert(id, body(key, payload).as_slice())?;
         self.enter(&place(kind, due, id), 0, key, false)?;
-        Ok(answer)
+        Ok(Some(answer))
     }
 
     fn move_to(&mut self, key: &str, due: Millis) -> Result<bool> {
