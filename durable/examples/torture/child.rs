@@ -190,7 +190,7 @@ pub(crate) fn empty(timer: &DurableTimer, journal: &Journal) -> Result<(), Box<d
     Ok(())
 }
 
-/// A hundred good jobs and one that aborts the process, due at the same moment. Started again after each abort.
+/// A hundred good jobs and one that aborts the process, due at the same moment or a millisecond before. Started again after each abort.
 pub(crate) fn poison(
     again: bool,
     seed: u64,
@@ -215,18 +215,23 @@ pub(crate) fn poison(
     if !again {
         // Far enough ahead that all are stored before the first is claimed, usually.
         let due = SystemTime::now() + Duration::from_millis(250);
-        let place = Random(seed).below(POISON_JOB + 1);
+        let mut random = Random(seed);
+        let place = random.below(POISON_JOB + 1);
+        // In every second round the one that aborts is the first to run: nothing is written between the claim and its handler, so what the claim has
+        // left in the store is all that the next process finds.
+        let first = Duration::from_millis(random.below(2));
         thread::scope(|scope| {
             for turn in 0..=POISON_JOB {
                 let timer = &timer;
                 scope.spawn(move || {
-                    // All have the same time; the ids decide their order.
+                    // The others have the same time; the ids decide their order.
                     let job = match turn {
                         turn if turn == place => POISON_JOB,
                         POISON_JOB => place,
                         turn => turn,
                     };
                     let new = timer.job("job").payload(job.to_le_bytes());
+                    let due = if job == POISON_JOB { due - first } else { due };
                     new.at(due).expect("it can be scheduled");
                     journal.write(&Event::Scheduled { job });
                 });
