@@ -9,7 +9,7 @@
 //! cargo run -p hashed-wheel-durable --example delay_queue -- FILE      # the queue alone: type commands
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -55,10 +55,9 @@ fn serve(file: &Path) -> Result<(), Box<dyn Error>> {
                 .duration_since(job.due())
                 .unwrap_or_default();
             println!(
-                "closed {} {} {}",
-                job.key().unwrap_or("?"),
-                late.as_millis(),
-                job.attempt()
+                "closed {} {}",
+                String::from_utf8_lossy(job.payload()),
+                late.as_millis()
             );
             // The order is closed by now. A kill before this is stored closes it once more: closing has to be idempotent.
             thread::sleep(Duration::from_millis(50));
@@ -72,7 +71,11 @@ fn serve(file: &Path) -> Result<(), Box<dyn Error>> {
         let millis = |text: &str| text.parse().map(Duration::from_millis);
         match words[..] {
             ["close", order, delay] => {
-                timer.job("close").key(order).after(millis(delay)?)?;
+                timer
+                    .job("close")
+                    .key(order)
+                    .payload(order)
+                    .after(millis(delay)?)?;
                 println!("stored {order}");
             }
             ["move", order, delay] => {
@@ -130,14 +133,22 @@ impl Queue {
 }
 
 /// What the parent knows of each order.
-#[derive(Default)]
 struct Book {
-    stored: BTreeMap<String, bool>,
+    started: Instant,
+    stored: BTreeSet<String>,
+    /// How often each was closed.
     closed: BTreeMap<String, u32>,
-    paid: Vec<String>,
+    paid: BTreeSet<String>,
+    /// The queue was killed and started again.
+    restarted: bool,
 }
 
 impl Book {
+    /// Prints a line with the time.
+    fn say(&self, what: &str) {
+        println!("   {:>5.2} s  {what}", self.started.elapsed().as_secs_f64());
+    }
+
     /// Takes the child's lines until the time is over, or until one begins with these words.
     fn read(&mut self, queue: &Queue, wait: Duration, until: Option<&str>) -> Option<String> {
         let end = Instant::now() + wait;
@@ -147,18 +158,14 @@ impl Book {
         {
             let words: Vec<&str> = line.split(' ').collect();
             match words[..] {
-                ["stored", order] => drop(self.stored.insert(order.to_owned(), true)),
-                ["closed", order, late, attempt] => {
-                    *self.closed.entry(order.to_owned()).or_default() += 1;
-                    println!("    closed {order}, {late} ms late, attempt {attempt}");
+                ["stored", order] => drop(self.stored.insert(order.to_owned())),
+                ["closed", order, late] => self.note_closed(order, late.parse().unwrap_or(0)),
+                ["moved", order, "true"] => self.say(&format!("{order} is moved")),
+                ["paid", order, "true"] => {
+                    self.say(&format!("{order} is paid: its timer is cancelled"));
+                    self.paid.insert(order.to_owned());
                 }
-                ["moved", order, done] => println!("    moved {order}: {done}"),
-                ["paid", order, done] => {
-                    println!("    {order} is paid, its timer cancelled: {done}");
-                    if done == "true" {
-                        self.paid.push(order.to_owned());
-                    }
-                }
+                ["moved" | "paid", order, _] => self.say(&format!("{order}: too late")),
                 _ => {}
             }
             if until.is_some_and(|until| line.starts_with(until)) {
@@ -166,6 +173,19 @@ impl Book {
             }
         }
         None
+    }
+
+    fn note_closed(&mut self, order: &str, late: u64) {
+        let times = self.closed.entry(order.to_owned()).or_default();
+        *times += 1;
+        let why = if *times > 1 {
+            "once more: when the kill came, its end was not on disk yet".to_owned()
+        } else if self.restarted && late > 100 {
+            format!("{late} ms late: it fell due while nobody ran")
+        } else {
+            format!("{late} ms after its time")
+        };
+        self.say(&format!("{order} is closed, {why}"));
     }
 }
 
@@ -179,98 +199,128 @@ fn demo(unit: Duration) -> Result<(), Box<dyn Error>> {
 
 fn tell_story(file: &Path, unit: Duration) -> Result<(), Box<dyn Error>> {
     let units = |count: f64| unit.mul_f64(count);
-    let mut book = Book::default();
-
-    println!("1. A queue is started on {}.", file.display());
-    let mut queue = Queue::start(file)?;
-    book.read(&queue, Duration::from_secs(10), Some("open"))
-        .ok_or("the queue does not start")?;
+    let long = Duration::from_secs(10);
+    println!(
+        "Orders are closed unless they are paid in time. The process that has the timers is killed in the middle.\n"
+    );
+    let mut book = Book {
+        started: Instant::now(),
+        stored: BTreeSet::new(),
+        closed: BTreeMap::new(),
+        paid: BTreeSet::new(),
+        restarted: false,
+    };
 
     println!(
-        "2. Twelve orders come in, each to be closed if nobody pays: the first soon, the last in {:?}.",
-        units(7.0)
+        "1. A queue starts, as a process of its own. All that it has to remember is in one file."
+    );
+    let mut queue = Queue::start(file)?;
+    book.read(&queue, long, Some("open"))
+        .ok_or("the queue does not start")?;
+    book.say(&format!("{} is open", file.display()));
+
+    println!(
+        "2. Twelve orders come in. order:1 is to be closed in {:?}, each further one {:?} later.",
+        units(1.5),
+        units(0.5)
     );
     for number in 1..=12_u32 {
         let delay = units(1.0 + f64::from(number) * 0.5).as_millis();
         queue.tell(&format!("close order:{number} {delay}"))?;
     }
     queue.tell("pending")?;
-    book.read(&queue, Duration::from_secs(10), Some("pending 12"))
+    book.read(&queue, long, Some("pending 12"))
         .ok_or("they are not stored")?;
-    println!("    all twelve are on disk");
+    book.say("all twelve are on disk");
 
-    println!("3. order:3 is paid, order:4 gets more time, order:12 less.");
+    println!(
+        "3. order:3 is paid, order:4 gets more time, order:12 gets less. The order's name is the key."
+    );
     queue.tell("paid order:3")?;
     queue.tell(&format!("move order:4 {}", units(6.0).as_millis()))?;
-    queue.tell(&format!("move order:12 {}", units(3.5).as_millis()))?;
+    queue.tell(&format!("move order:12 {}", units(3.2).as_millis()))?;
     queue.tell("pending")?;
-    book.read(&queue, Duration::from_secs(10), Some("pending 11"))
+    book.read(&queue, long, Some("pending 11"))
         .ok_or("calls are not answered")?;
 
-    println!("4. Time passes; the first orders are closed.");
+    println!("4. Time passes, and the first orders are closed.");
     book.read(&queue, units(3.0), Some("closed order:2"));
 
     println!(
-        "5. The process is killed while it closes order:2: SIGKILL, no warning, nothing more is written."
+        "5. SIGKILL, after order:2 was closed and before the queue could write that down: no warning, no destructor."
     );
     queue.kill()?;
-    book.read(&queue, Duration::from_millis(200), None);
-    thread::sleep(units(1.0));
+    book.read(&queue, Duration::from_millis(100), None);
+    book.say("the process is gone");
+    thread::sleep(units(1.8));
 
-    println!("6. A look into the file, with a timer that has no handler and so runs nothing:");
+    println!("6. Meanwhile other orders have fallen due. What does the file know?");
     let pending = {
+        // Without handlers nothing is run.
         let timer = DurableTimer::builder().open(file)?;
-        timer.pending()?
+        timer.pending_jobs(100)?
     };
-    println!(
-        "    {pending} orders are pending: all but those that were closed or paid, order:2 among them"
-    );
+    let names: Vec<String> = pending
+        .into_iter()
+        .filter_map(|job| String::from_utf8(job.payload).ok())
+        .map(|order| order.trim_start_matches("order:").to_owned())
+        .collect();
+    book.say(&format!(
+        "{} orders are pending, the earliest first: {}",
+        names.len(),
+        names.join(", ")
+    ));
 
-    println!(
-        "7. The queue is started again. What was interrupted and what fell due meanwhile comes first:"
-    );
+    println!("7. The queue starts again on the same file.");
+    book.restarted = true;
     let mut queue = Queue::start(file)?;
-    let end = Instant::now() + units(8.0) + Duration::from_secs(10);
+    let end = Instant::now() + units(8.0) + long;
     while book.closed.len() + book.paid.len() < 12 && Instant::now() < end {
         book.read(&queue, units(0.2), None);
     }
     queue.tell("stop")?;
     queue.child.wait()?;
-    book.read(&queue, Duration::from_millis(200), None);
+    book.read(&queue, Duration::from_millis(100), None);
+    book.verdict()
+}
 
-    let lost: Vec<&String> = book
-        .stored
-        .keys()
-        .filter(|order| !book.closed.contains_key(*order) && !book.paid.contains(order))
-        .collect();
-    let again: Vec<&String> = book
-        .closed
-        .iter()
-        .filter(|(_, times)| **times > 1)
-        .map(|(order, _)| order)
-        .collect();
-    println!(
-        "\n12 orders: {} closed, {} paid, {} lost.",
-        book.closed.len(),
-        book.paid.len(),
-        lost.len()
-    );
-    if again.is_empty() {
-        println!(
-            "None was closed twice. One that was being closed at the moment of the kill would have been."
-        );
-    } else {
-        println!(
-            "Closed once more, because the kill came before the outcome was stored: {again:?}. At least once, never lost."
-        );
-    }
-    if !lost.is_empty()
-        || book
-            .paid
+impl Book {
+    fn verdict(&self) -> Result<(), Box<dyn Error>> {
+        let lost: Vec<&String> = self
+            .stored
             .iter()
-            .any(|order| book.closed.contains_key(order))
-    {
-        return Err(format!("lost {lost:?}, or closed what was paid").into());
+            .filter(|order| !self.closed.contains_key(*order) && !self.paid.contains(*order))
+            .collect();
+        let again: Vec<&str> = self
+            .closed
+            .iter()
+            .filter(|(_, times)| **times > 1)
+            .map(|(order, _)| order.as_str())
+            .collect();
+        println!(
+            "\nOf {} orders {} were closed, {} was paid, {} were lost.",
+            self.stored.len(),
+            self.closed.len(),
+            self.paid.len(),
+            lost.len()
+        );
+        if again.is_empty() {
+            println!("None was closed twice: this time the kill came between two orders.");
+        } else {
+            println!(
+                "Closed twice: {}. Nobody can tell after a crash whether a handler had come to its end, so it runs again:\n\
+                 at least once, never lost. Closing an order that is closed already has to do no harm.",
+                again.join(", ")
+            );
+        }
+        if !lost.is_empty()
+            || self
+                .paid
+                .iter()
+                .any(|order| self.closed.contains_key(order))
+        {
+            return Err(format!("lost {lost:?}, or closed what was paid").into());
+        }
+        Ok(())
     }
-    Ok(())
 }
