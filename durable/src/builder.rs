@@ -128,7 +128,8 @@ impl DurableTimerBuilder {
         self
     }
 
-    /// The attempts after which a job is dead: 25 unless set, at least 1.
+    /// The attempts after which a job is dead: 25 unless set, at least 1. With 1, a process that is killed in the moment before a handler begins may cost
+    /// a job its only attempt: see the [design](crate::docs::design).
     ///
     /// ```
     /// # use hashed_wheel::ManualClock;
