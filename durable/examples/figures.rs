@@ -79,19 +79,33 @@ fn main() -> Result<()> {
     fs::create_dir_all(&folder.0)?;
 
     println!("| figure | value |\n|---|---|");
-    let syncs = two_syncs(&folder.0, times(500))?;
-    row("two bare fsyncs, p50", &format!("{} ms", millis(syncs)));
-    let bare = bare_commit(&folder.0, times(500))?;
+    let syncs = two_syncs(&folder.0, times(500), 1)?;
     row(
-        "bare redb, one insert committed with quick repair, p50",
-        &format!("{} ms", millis(bare)),
+        "two bare fsyncs of a page each, p50",
+        &format!("{} ms", millis(syncs)),
     );
-    let one = one_caller(&folder.0, times(500))?;
-    let ratio = one.as_secs_f64() / syncs.as_secs_f64();
+    let against = |time: Duration| {
+        let ratio = time.as_secs_f64() / syncs.as_secs_f64();
+        format!("{} ms = {ratio:.2} × two fsyncs", millis(time))
+    };
+    let pages = two_syncs(&folder.0, times(500), COMMIT_PAGES)?;
     row(
-        "durable schedule, one caller, p50",
-        &format!("{} ms = {ratio:.2} × two fsyncs", millis(one)),
+        &format!(
+            "the same of {COMMIT_PAGES} scattered pages and one, as a commit writes them, p50"
+        ),
+        &against(pages),
     );
+    for (name, quick_repair) in [("without", false), ("with", true)] {
+        let bare = bare_commit(&folder.0, times(500), quick_repair)?;
+        row(
+            &format!("bare redb, one insert committed in two phases, {name} quick repair, p50"),
+            &against(bare),
+        );
+    }
+    let timer = DurableTimer::builder().open(folder.0.join("one.redb"))?;
+    let one = one_caller(&timer, times(500))?;
+    row("durable schedule, one caller, p50", &against(one));
+    drop(timer);
     let alone = many_callers(&folder.0, 1, times(1000))?;
     let all = many_callers(&folder.0, 64, times(40_000))?;
     row(
@@ -135,17 +149,25 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// Two times: a page is written and synced.
-fn two_syncs(folder: &Path, many: usize) -> Result<Duration> {
+/// The pages that the commit of one schedule writes before its first sync, as `strace` shows it. One more is written before the second.
+const COMMIT_PAGES: u64 = 12;
+
+/// Some pages are written and synced, then one more.
+fn two_syncs(folder: &Path, many: usize, pages: u64) -> Result<Duration> {
     let mut file = File::create(folder.join("bare"))?;
     file.write_all(&vec![1; 1 << 20])?;
     file.sync_all()?;
     let mut times = Vec::new();
+    let mut page = 0;
     for turn in 0..many as u64 {
         let start = Instant::now();
-        for half in 0..2 {
-            file.seek(SeekFrom::Start((turn * 2 + half) % 256 * 4096))?;
-            file.write_all(&[turn as u8; 4096])?;
+        for count in [pages, 1] {
+            for _ in 0..count {
+                // One after the other, or all over the file.
+                page += if pages == 1 { 1 } else { 101 };
+                file.seek(SeekFrom::Start(page % 256 * 4096))?;
+                file.write_all(&[turn as u8; 4096])?;
+            }
             file.sync_data()?;
         }
         times.push(start.elapsed());
@@ -156,13 +178,14 @@ fn two_syncs(folder: &Path, many: usize) -> Result<Duration> {
 const TABLE: TableDefinition<u64, &[u8]> = TableDefinition::new("jobs");
 const OTHER: TableDefinition<u64, u64> = TableDefinition::new("claimed");
 
-fn bare_commit(folder: &Path, many: usize) -> Result<Duration> {
-    let database = Database::create(folder.join("bare.redb"))?;
+fn bare_commit(folder: &Path, many: usize, quick_repair: bool) -> Result<Duration> {
+    let database = Database::create(folder.join(format!("bare-{quick_repair}.redb")))?;
     let mut times = Vec::new();
     for number in 0..many as u64 {
         let start = Instant::now();
         let mut transaction = database.begin_write()?;
-        transaction.set_quick_repair(true);
+        transaction.set_two_phase_commit(true);
+        transaction.set_quick_repair(quick_repair);
         transaction
             .open_table(TABLE)?
             .insert(number, [7; 64].as_slice())?;
@@ -209,12 +232,11 @@ fn engine_bound(folder: &Path, many: usize) -> Result<f64> {
     Ok((many / 256).max(1) as f64 * 256.0 / start.elapsed().as_secs_f64())
 }
 
-fn one_caller(folder: &Path, many: usize) -> Result<Duration> {
-    let store = DurableTimer::builder().open(folder.join("one.redb"))?;
+fn one_caller(timer: &DurableTimer, many: usize) -> Result<Duration> {
     let mut times = Vec::new();
     for _ in 0..many {
         let start = Instant::now();
-        store
+        timer
             .job("far")
             .payload([7; 64])
             .after(Duration::from_secs(86_400))?;
@@ -375,6 +397,10 @@ fn far_jobs(folder: &Path, many: u64) -> Result<()> {
     row(
         &format!("{many} far jobs stored by 256 callers"),
         &format!("{filled:.0} a second"),
+    );
+    row(
+        "durable schedule, one caller, with them stored, p50",
+        &format!("{} ms", millis(one_caller(&timer, 200)?)),
     );
     timer.job("now").at(SystemTime::now())?;
     row(
