@@ -102,10 +102,10 @@ fn main() -> Result<()> {
             &against(bare),
         );
     }
-    let timer = DurableTimer::builder().open(folder.0.join("one.redb"))?;
-    let one = one_caller(&timer, times(500))?;
+    let store = DurableTimer::builder().open(folder.0.join("one.redb"))?;
+    let one = one_caller(&store, times(500))?;
     row("durable schedule, one caller, p50", &against(one));
-    drop(timer);
+    drop(store);
     let alone = many_callers(&folder.0, 1, times(1000))?;
     let all = many_callers(&folder.0, 64, times(40_000))?;
     row(
@@ -232,11 +232,11 @@ fn engine_bound(folder: &Path, many: usize) -> Result<f64> {
     Ok((many / 256).max(1) as f64 * 256.0 / start.elapsed().as_secs_f64())
 }
 
-fn one_caller(timer: &DurableTimer, many: usize) -> Result<Duration> {
+fn one_caller(store: &DurableTimer, many: usize) -> Result<Duration> {
     let mut times = Vec::new();
     for _ in 0..many {
         let start = Instant::now();
-        timer
+        store
             .job("far")
             .payload([7; 64])
             .after(Duration::from_secs(86_400))?;

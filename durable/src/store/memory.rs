@@ -140,15 +140,12 @@ impl MemoryStore {
             return None;
         }
         let kind = self.number(kind);
-        let (id, answer) = match holder {
-            Some(id) => {
-                self.take(id);
-                (id, Scheduled::Replaced)
-            }
-            None => {
-                self.last_id += 1;
-                (self.last_id, Scheduled::New)
-            }
+        let (id, answer) = if let Some(id) = holder {
+            self.take(id);
+            (id, Scheduled::Replaced)
+        } else {
+            self.last_id += 1;
+            (self.last_id, Scheduled::New)
         };
         self.put(
             id,
