@@ -27,7 +27,7 @@ pub(crate) use self::clock::ServerClock;
 use self::config::Names;
 pub(crate) use self::config::{PREFIX, parse};
 pub(crate) use self::link::Connect;
-use self::link::Link;
+use self::link::{Link, Mark};
 use self::listen::{Listener, News};
 use self::sql::Query;
 use self::work::{Kinds, Outcome, Work, bury, put_back};
@@ -156,9 +156,8 @@ impl PostgresStore {
                     let back = put_back(session, id, token, Some(1), due, Some(attempts))?;
                     earliest = earlier(earliest, back.map(|(_, due, _)| due));
                 }
-                let none: &[String] = &[];
-                let close = session.query(Query::Close, &[&none, &none])?;
-                Ok(((rows.len(), earliest), close[0].get(0)))
+                let (mark, _) = session.close(&[], &[])?;
+                Ok(((rows.len(), earliest), mark))
             })?;
             all += found;
             earliest = earlier(earliest, due);
@@ -293,11 +292,10 @@ impl Store for PostgresStore {
             sent = Instant::now();
             news.own.store(session.backend, Ordering::Relaxed);
             let work = Work::new(session, kinds, lease, ops);
-            let (outcome, id) = work.run(|waiting, claimed_until| {
+            let (outcome, mark) = work.run(|waiting, claimed_until| {
                 announcer.choose(clock.now(), kinds, waiting, claimed_until)
             })?;
-            let written = id.is_some();
-            Ok(((outcome, written), id))
+            Ok(((outcome, mark != Mark::None), mark))
         })?;
         let Outcome {
             mut replies,
@@ -395,11 +393,11 @@ impl Drop for PostgresStore {
     fn drop(&mut self) {
         if let Some(listener) = &self.listener {
             listener.stop();
-            // Its thread waits for a notice: here is one.
-            let none: &[String] = &[];
-            if let Some(session) = self.link.connected() {
-                let _ = session.query(Query::Close, &[&none, &vec!["stop"]]);
-            }
+        }
+        if let Some(session) = self.link.connected() {
+            // The listener's thread waits for a notice: here is one.
+            let _ = session.close(&[], &["stop".to_owned()]);
+            session.leave();
         }
     }
 }

@@ -1,8 +1,11 @@
 //! The connection, and what becomes of a transaction when it is lost.
 //!
 //! A transaction whose connection is lost before COMMIT was sent has not taken place: it is carried out again on a new connection. If the connection
-//! is lost after that, nobody knows. But the transaction has an id, which was asked for before; the server remembers how it ended, and a new connection asks
-//! (`pg_xact_status`). If it committed, the answers that were read before hold; else it is carried out again. So nothing is stored twice.
+//! is lost after that, nobody knows. But every transaction that writes also notes its number in a row that belongs to this process alone. A new connection reads
+//! that row: if it has the number, the transaction took place, and the answers that were read before hold; else it is carried out again. So nothing
+//! is stored twice, and nothing is taken for stored that is not.
+//!
+//! The server's own ids of transactions would not do (`pg_xact_status`): after a crash the server may give the id of a transaction that was not on disk to another one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,6 +21,7 @@ use super::config::{Names, describe};
 use super::sql::{self, Query};
 use crate::broken;
 use crate::error::StoreError;
+use crate::store::Earliest;
 
 /// Callers wait so long for a database that cannot be reached. After that they are told at once, until it is back.
 pub(super) const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 });
@@ -41,21 +45,104 @@ pub(super) struct Session {
     clock: Arc<ServerClock>,
     /// The number of the server's process.
     pub(super) backend: i32,
+    seat: Seat,
+}
+
+/// What outlives a connection.
+#[derive(Debug, Clone, Copy)]
+struct Seat {
+    /// The id of the row of this process.
+    process: i64,
+    /// The number of its last transaction.
+    number: i64,
+    /// The server's process, and when it began.
+    backend: (i32, i64),
+}
+
+/// What a transaction has left in the row of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// It has not written anything.
+    None,
+    /// Its number.
+    Number(i64),
+    /// There is no such row.
+    Missing,
 }
 
 impl Session {
-    fn open(mut client: Client, names: &Names, clock: &Arc<ServerClock>) -> Result<Session, Error> {
+    /// `old`: the connection that this one takes the place of.
+    fn open(
+        mut client: Client,
+        names: &Names,
+        clock: &Arc<ServerClock>,
+        old: Option<Seat>,
+    ) -> Result<Session, Error> {
         client.batch_execute(sql::SETTINGS)?;
-        let backend = client.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+        let row = client.query_one(sql::BACKEND, &[])?;
+        let backend = (row.get(0), row.get(1));
         let mut session = Session {
             client,
             prepared: HashMap::new(),
             names: names.clone(),
             clock: Arc::clone(clock),
-            backend,
+            backend: backend.0,
+            seat: Seat {
+                process: 0,
+                number: 0,
+                backend,
+            },
         };
+        if let Some(old) = old {
+            // It may not have noticed that the connection is gone, and hold locks.
+            let (number, began) = old.backend;
+            session.query(Query::End, &[&number, &began])?;
+            session.seat = Seat { backend, ..old };
+        } else {
+            session.enter()?;
+        }
         session.read_clock(sql::CLOCK)?;
         Ok(session)
+    }
+
+    /// Makes the row of this process.
+    fn enter(&mut self) -> Result<(), Error> {
+        self.seat.process = self.query(Query::Enter, &[])?[0].get(0);
+        Ok(())
+    }
+
+    /// Removes it: there will be no more transactions.
+    pub(super) fn leave(&mut self) {
+        let process = self.seat.process;
+        if let Err(error) = self.query(Query::Leave, &[&process]) {
+            log::debug!(
+                "the row of this process stays for a day: {}",
+                reason(&error)
+            );
+        }
+    }
+
+    /// The last statement of a transaction: notes its number, sends notices, and finds the earliest due times of these kinds.
+    pub(super) fn close(
+        &mut self,
+        kinds: &[String],
+        notices: &[String],
+    ) -> Result<(Mark, Earliest), Error> {
+        self.seat.number += 1;
+        let Seat {
+            process, number, ..
+        } = self.seat;
+        let row = &self.query(Query::Close, &[&kinds, &notices, &process, &number])?[0];
+        let mark = match (row.get(0), row.get(1)) {
+            (false, _) => Mark::None,
+            (true, true) => Mark::Number(number),
+            (true, false) => Mark::Missing,
+        };
+        let earliest = Earliest {
+            waiting: row.get(2),
+            interrupted: row.get(3),
+        };
+        Ok((mark, earliest))
     }
 
     pub(super) fn query(
@@ -90,19 +177,26 @@ impl Session {
         self.clock.set(micros + broken::clock_ahead() * 1000);
     }
 
-    /// Runs one transaction. The id of what `work` wrote is known before COMMIT is sent.
+    /// Runs one transaction.
     fn run<T>(&mut self, work: &mut Work<'_, T>) -> Result<T, Failure<T>> {
         self.client
             .batch_execute(sql::BEGIN)
             .map_err(Failure::Before)?;
-        let (value, id) = work(self).map_err(Failure::Before)?;
+        let (value, mark) = work(self).map_err(Failure::Before)?;
+        if mark == Mark::Missing {
+            return Err(Failure::NoRow);
+        }
         // The clock is read after the commit, so that the time of the commit is not in it.
         match self.read_clock(&format!("COMMIT; {}", sql::CLOCK)) {
             Ok(()) => Ok(value),
-            Err(error) => Err(match id {
-                Some(id) => Failure::AtCommit { value, id, error },
+            Err(error) => Err(match mark {
+                Mark::Number(number) => Failure::AtCommit {
+                    value,
+                    number,
+                    error,
+                },
                 // Nothing was written.
-                None => Failure::Before(error),
+                _ => Failure::Before(error),
             }),
         }
     }
@@ -112,14 +206,16 @@ impl Session {
     }
 }
 
-/// What a transaction does: its result, and its id if it has written anything. Carried out again if the connection is lost or another process is in its way.
-pub(super) type Work<'a, T> = dyn FnMut(&mut Session) -> Result<(T, Option<String>), Error> + 'a;
+/// What a transaction does, with [`Session::close`] at its end. Carried out again if the connection is lost or another process is in its way.
+pub(super) type Work<'a, T> = dyn FnMut(&mut Session) -> Result<(T, Mark), Error> + 'a;
 
 enum Failure<T> {
     /// Not committed.
     Before(Error),
+    /// Not committed: the row of this process is gone.
+    NoRow,
     /// Not known.
-    AtCommit { value: T, id: String, error: Error },
+    AtCommit { value: T, number: i64, error: Error },
 }
 
 /// The connection to the database, made again when it is lost.
@@ -129,6 +225,8 @@ pub(super) struct Link {
     names: Names,
     clock: Arc<ServerClock>,
     session: Option<Session>,
+    /// Of the connection that was lost.
+    seat: Option<Seat>,
     /// Since when the database has not answered.
     lost: Option<Instant>,
 }
@@ -147,6 +245,7 @@ impl Link {
             names,
             clock,
             session: None,
+            seat: None,
             lost: None,
         };
         let mut client =
@@ -155,7 +254,7 @@ impl Link {
             super::schema::Problem::Refused(error) => error,
             super::schema::Problem::Failed(error) => link.failed("cannot make the table", error),
         })?;
-        let session = Session::open(client, &link.names, &link.clock)
+        let session = Session::open(client, &link.names, &link.clock, None)
             .map_err(|error| link.failed("cannot prepare the connection", error))?;
         link.session = Some(session);
         Ok(link)
@@ -181,7 +280,9 @@ impl Link {
     }
 
     fn lose(&mut self, error: &Error) {
-        self.session = None;
+        if let Some(session) = self.session.take() {
+            self.seat = Some(session.seat);
+        }
         if self.lost.is_none() {
             log::warn!(
                 "{}: {}; connecting again",
@@ -196,7 +297,8 @@ impl Link {
     fn session(&mut self) -> Result<&mut Session, Error> {
         if self.session.is_none() {
             let client = (self.connect)(&self.config)?;
-            self.session = Some(Session::open(client, &self.names, &self.clock)?);
+            let session = Session::open(client, &self.names, &self.clock, self.seat)?;
+            self.session = Some(session);
         }
         Ok(self.session.as_mut().expect("it was just made"))
     }
@@ -236,12 +338,23 @@ impl Link {
                     return Ok(value);
                 }
                 Err(Failure::Before(error)) => (error, None),
-                Err(Failure::AtCommit { value, id, error }) => (error, Some((value, id))),
+                Err(Failure::NoRow) => {
+                    let begun = session.client.batch_execute("ROLLBACK");
+                    let Err(error) = begun.and_then(|()| session.enter()) else {
+                        continue;
+                    };
+                    (error, None)
+                }
+                Err(Failure::AtCommit {
+                    value,
+                    number,
+                    error,
+                }) => (error, Some((value, number))),
             };
             if session.is_lost(&error) {
                 self.lose(&error);
-                if let Some((value, id)) = doubt
-                    && self.has_committed(&id)?
+                if let Some((value, number)) = doubt
+                    && self.has_committed(number)?
                 {
                     self.answered();
                     return Ok(value);
@@ -262,25 +375,22 @@ impl Link {
         }
     }
 
-    /// Asks the server how a transaction has ended.
-    fn has_committed(&mut self, id: &str) -> Result<bool, StoreError> {
+    /// Finds out how a transaction of this process has ended.
+    fn has_committed(&mut self, number: i64) -> Result<bool, StoreError> {
         const WHAT: &str =
             "the connection was lost during a commit, which may or may not have taken place";
         loop {
             let session = self.wait_for_session(WHAT)?;
-            match session.query(Query::Status, &[&id]) {
-                Ok(rows) => match rows[0].get(0) {
-                    Some("committed") => return Ok(true),
-                    Some("aborted") => return Ok(false),
-                    Some(_) if !self.is_out_of_patience() => thread::sleep(PAUSES.0),
-                    _ => return Err(StoreError::new(WHAT).passing()),
+            let process = session.seat.process;
+            match session.query(Query::Marked, &[&process]) {
+                Ok(rows) => match rows.first() {
+                    Some(row) => return Ok(row.get::<_, i64>(0) == number),
+                    None => return Err(StoreError::new(WHAT).passing()),
                 },
-                Err(error) => {
+                Err(error) if session.is_lost(&error) && !self.is_out_of_patience() => {
                     self.lose(&error);
-                    if self.is_out_of_patience() {
-                        return Err(self.failed(WHAT, error));
-                    }
                 }
+                Err(error) => return Err(self.failed(WHAT, error)),
             }
         }
     }

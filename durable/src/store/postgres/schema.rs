@@ -1,7 +1,7 @@
 //! The table: made if it is not there, and of which version it is.
 //!
-//! The version is in the comment of the table, which is written by the transaction that makes or changes it. There has been one so far; a later one
-//! adds its step to [`prepare`].
+//! The version is in the comment of the table, which is written by the transaction that makes or changes it. A table of an older version is brought up to date by
+//! the steps that it lacks, in one transaction, while other processes wait.
 
 use ::postgres::{Client, Error};
 
@@ -9,11 +9,14 @@ use super::config::Names;
 use crate::error::StoreError;
 
 /// The version that this code makes and understands.
-const VERSION: u32 = 1;
+const VERSION: usize = STEPS.len();
+
+/// Step N makes version N + 1 of the version before.
+const STEPS: [fn(&Names) -> String; 2] = [first, second];
 
 const COMMENT: &str = "hashed-wheel-durable, schema ";
 
-/// The oldest server with `pg_xact_status`.
+/// The oldest server with `pg_current_xact_id_if_assigned`.
 const SERVER: i32 = 130_000;
 
 /// Makes the table or checks its version. Processes that do so at the same time wait for each other.
@@ -45,12 +48,13 @@ pub(super) fn prepare(client: &mut Client, names: &Names) -> Result<(), Problem>
         &[jobs],
     )?;
     let comment: Option<String> = found.get(1);
+    let mut made = 0;
     if found.get(0) {
         let version = comment
             .as_deref()
-            .and_then(|comment| comment.strip_prefix(COMMENT)?.parse::<u32>().ok());
+            .and_then(|comment| comment.strip_prefix(COMMENT)?.parse::<usize>().ok());
         match version {
-            Some(VERSION) => {}
+            Some(version @ 1..=VERSION) => made = version,
             Some(version) => {
                 return refuse(format!(
                     "the table {jobs} is of version {version}, made by a newer release: this one understands {VERSION}"
@@ -62,8 +66,12 @@ pub(super) fn prepare(client: &mut Client, names: &Names) -> Result<(), Problem>
                 ));
             }
         }
-    } else {
-        transaction.batch_execute(&first(names))?;
+    }
+    if made < VERSION {
+        for step in &STEPS[made..] {
+            transaction.batch_execute(&step(names))?;
+        }
+        transaction.batch_execute(&format!("COMMENT ON TABLE {jobs} IS '{COMMENT}{VERSION}'"))?;
     }
     transaction.commit()?;
     Ok(())
@@ -106,7 +114,12 @@ fn first(names: &Names) -> String {
         CREATE INDEX {jobs}_due ON {jobs} (state, kind, due, id) WHERE state <= 1;
         CREATE UNIQUE INDEX {jobs}_key ON {jobs} (key) WHERE state <= 1 AND key IS NOT NULL;
         CREATE INDEX {jobs}_lease ON {jobs} (lease) WHERE state = 2;
-        CREATE INDEX {jobs}_dead ON {jobs} (id) WHERE state = 3;
-        COMMENT ON TABLE {jobs} IS '{COMMENT}{VERSION}';"
+        CREATE INDEX {jobs}_dead ON {jobs} (id) WHERE state = 3;"
     )
+}
+
+/// Version 2: rows of processes.
+fn second(names: &Names) -> String {
+    let jobs = &names.jobs;
+    format!("CREATE INDEX {jobs}_process ON {jobs} (id) WHERE state = 4;")
 }

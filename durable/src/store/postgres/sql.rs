@@ -1,4 +1,5 @@
-//! The statements. States are numbers, which stand here only: 0 waiting, 1 interrupted, 2 claimed, 3 dead.
+//! The statements. States are numbers, which stand here only: 0 waiting, 1 interrupted, 2 claimed, 3 dead; 4 is a
+//! process, with the number of its last transaction.
 
 use super::config::Names;
 use crate::broken::{self, Defect};
@@ -25,7 +26,10 @@ pub(super) enum Query {
     Lapsed,
     Look,
     Unhandled,
-    Status,
+    Enter,
+    Leave,
+    Marked,
+    End,
 }
 
 /// Set for every connection.
@@ -39,12 +43,20 @@ pub(super) const SETTINGS: &str = "
     SET enable_mergejoin = off;
     SET jit = off;
     SET idle_in_transaction_session_timeout = '20s';
+    SET default_transaction_isolation = 'read committed';
+    SET default_transaction_read_only = off;
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';";
 
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 
+/// The number of the server's process, and when it began, in microseconds since 1970.
+pub(super) const BACKEND: &str = "SELECT pid, (extract(epoch FROM backend_start) * 1000000)::int8 FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+
 /// Microseconds since 1970.
 pub(super) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8";
+
+/// Milliseconds since 1970.
+const MILLIS: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::int8";
 
 /// The database's time.
 fn now() -> String {
@@ -87,7 +99,7 @@ pub(super) fn text(query: Query, names: &Names) -> String {
     let now = now();
     // An acknowledgement counts only with the token of the claim.
     let token = if broken::is(Defect::NoFencing) {
-        "coalesce($2, 0) IS NOT NULL"
+        "coalesce($2::int8, 0) IS NOT NULL"
     } else {
         "j.token = $2"
     };
@@ -204,9 +216,12 @@ pub(super) fn text(query: Query, names: &Names) -> String {
         Query::Dead => format!(
             "SELECT id, kind, key, payload, attempts, error FROM {jobs} WHERE state = 3 ORDER BY id LIMIT $1"
         ),
-        // Kinds, notices. Ends a transaction: its id if it has written anything, and what is earliest now.
+        // Kinds, notices, this process, a number. Ends a transaction: has it written anything, was its number noted, and what is earliest now?
         Query::Close => format!(
-            "SELECT pg_current_xact_id_if_assigned()::text, {}, {},
+            "WITH mark AS (
+                UPDATE {jobs} SET token = $4::int8, due = {MILLIS}
+                WHERE id = $3::int8 AND state = 4 AND pg_current_xact_id_if_assigned() IS NOT NULL RETURNING 1
+            ) SELECT pg_current_xact_id_if_assigned() IS NOT NULL, EXISTS (SELECT 1 FROM mark), {}, {},
                 (SELECT count(pg_notify('{jobs}', n)) FROM unnest($2::text[]) AS n)",
             earliest(jobs, 0),
             earliest(jobs, 1)
@@ -236,9 +251,19 @@ pub(super) fn text(query: Query, names: &Names) -> String {
             kinds(jobs, 0),
             kinds(jobs, 1)
         ),
-        // The id of a transaction: did it commit? If it is still under way, its connection is gone: it is ended.
-        Query::Status => "SELECT pg_xact_status($1::text::xid8),
-                (SELECT bool_or(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_xid = $1::text::xid8::xid)"
+        // Makes the row of a process. Those of processes that were killed go, when nothing has been written by them for a day.
+        Query::Enter => format!(
+            "WITH gone AS (DELETE FROM {jobs} WHERE state = 4 AND due < {MILLIS} - 86400000)
+            INSERT INTO {jobs} (id, state, kind, due, token, payload) VALUES (nextval('{numbers}'), 4, '', {MILLIS}, 0, '') RETURNING id"
+        ),
+        Query::Leave => format!("DELETE FROM {jobs} WHERE id = $1 AND state = 4"),
+        // A process: the number of its last transaction. Waits for one that is under way.
+        Query::Marked => {
+            format!("SELECT token FROM {jobs} WHERE id = $1 AND state = 4 FOR UPDATE")
+        }
+        // A process of the server and when it began: ends it, if it is still there.
+        Query::End => "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE pid = $1 AND (extract(epoch FROM backend_start) * 1000000)::int8 = $2"
             .to_owned(),
     }
 }

@@ -70,8 +70,12 @@ impl Table {
             .unwrap();
     }
 
+    /// Counts jobs; the rows of processes are none.
     fn count(&self, condition: &str) -> i64 {
-        let sql = format!("SELECT count(*) FROM {}jobs WHERE {condition}", self.prefix);
+        let sql = format!(
+            "SELECT count(*) FROM {}jobs WHERE state <= 3 AND ({condition})",
+            self.prefix
+        );
         self.admin().query_one(&sql, &[]).unwrap().get(0)
     }
 

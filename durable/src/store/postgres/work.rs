@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use ::postgres::{Error, Row};
 
 use super::super::{Claim, Earliest, Id, Op, Reply, Verdict, earlier};
-use super::link::Session;
+use super::link::{Mark, Session};
 use super::sql::Query;
 use crate::job::{DeadJob, PendingJob, Scheduled};
 use crate::time::{Millis, time_of};
@@ -75,11 +75,11 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Carries out all operations. `tell` chooses what other processes have to hear of. Returns the transaction's id too, if anything was written.
+    /// Carries out all operations. `tell` chooses what other processes have to hear of.
     pub(super) fn run(
         mut self,
         tell: impl FnOnce(&HashMap<String, Millis>, Option<Millis>) -> Vec<(String, Millis)>,
-    ) -> Result<(Outcome, Option<String>), Error> {
+    ) -> Result<(Outcome, Mark), Error> {
         for place in 0..self.ops.len() {
             self.apply(place)?;
         }
@@ -89,7 +89,7 @@ impl<'a> Work<'a> {
             .iter()
             .map(|(kind, due)| format!("{due} {kind}"))
             .collect();
-        let (id, next) = self.close(&notices)?;
+        let (mark, next) = self.close(&notices)?;
         let mut replies: Vec<Reply> = self.replies.into_iter().flatten().collect();
         if let Some(Reply::Claimed {
             next: known,
@@ -117,22 +117,17 @@ impl<'a> Work<'a> {
             told,
             claimed_until: self.claimed_until,
         };
-        Ok((outcome, id))
+        Ok((outcome, mark))
     }
 
-    /// Tells others, and asks for the transaction's id and, after a claim, for what is earliest now.
-    fn close(&mut self, notices: &[String]) -> Result<(Option<String>, Earliest), Error> {
+    /// Tells others and, after a claim, asks for what is earliest now.
+    fn close(&mut self, notices: &[String]) -> Result<(Mark, Earliest), Error> {
         let claimed = matches!(
             self.ops.last(),
             Some(Op::Claim { .. } | Op::ClaimAlone { .. })
         );
         let kinds: &[String] = if claimed { &self.kinds.names } else { &[] };
-        let rows = self.session.query(Query::Close, &[&kinds, &notices])?;
-        let earliest = Earliest {
-            waiting: rows[0].get(1),
-            interrupted: rows[0].get(2),
-        };
-        Ok((rows[0].get(0), earliest))
+        self.session.close(kinds, notices)
     }
 
     fn apply(&mut self, place: usize) -> Result<(), Error> {

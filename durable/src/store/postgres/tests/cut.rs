@@ -19,6 +19,8 @@ struct Plan {
     cuts: Vec<Cut>,
     /// Connections that were cut before and after.
     seen: [usize; 2],
+    /// Done at the next cut, before the client hears of it.
+    meanwhile: Option<Box<dyn FnOnce() + Send>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +46,11 @@ impl Proxy {
         let plan = Arc::clone(&proxy.plan);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let server = UnixStream::connect(&behind).unwrap();
-                connect(&plan, &client, &server);
+                // Whatever is done at a cut comes first.
+                drop(plan.lock());
+                if let Ok(server) = UnixStream::connect(&behind) {
+                    connect(&plan, &client, &server);
+                }
             }
         });
         proxy
@@ -79,11 +84,16 @@ fn connect(plan: &Arc<Mutex<Plan>>, client: &UnixStream, server: &UnixStream) {
         while let Ok(length @ 1..) = from.read(&mut buffer) {
             let message = &buffer[..length];
             let commit = message.windows(7).any(|part| part == b"COMMIT;");
-            let cut = if commit {
-                plan.lock().unwrap().next()
-            } else {
-                Cut::None
-            };
+            let mut cut = Cut::None;
+            if commit {
+                let mut plan = plan.lock().unwrap();
+                cut = plan.next();
+                if cut != Cut::None
+                    && let Some(meanwhile) = plan.meanwhile.take()
+                {
+                    meanwhile();
+                }
+            }
             *flag.lock().unwrap() = cut == Cut::After;
             if cut == Cut::Before || to.write_all(message).is_err() {
                 break;
@@ -185,5 +195,42 @@ fn every_job_runs_once_though_commits_are_cut() {
     assert_eq!(table.count("true"), 0);
     let seen = proxy.plan.lock().unwrap().seen;
     assert!(seen[0] > 5 && seen[1] > 5, "{seen:?}");
+    timer.stop().unwrap();
+}
+
+#[test]
+fn a_commit_that_a_crash_has_undone_is_not_taken_for_another_with_its_id() {
+    // The server writes its log at a commit and no sooner, so that a crash takes the id of a transaction back.
+    let settings = ["wal_writer_delay = 10s", "autovacuum = off"];
+    let Some(server) = Server::start_in(&std::env::temp_dir(), &settings) else {
+        return;
+    };
+    let server = Arc::new(server);
+    let table = Table::on(&server);
+    let proxy = Proxy::start(&server);
+    let timer = table.timer_at(&proxy.url(), DurableTimer::builder());
+    let hour = Duration::from_secs(3600);
+    timer.job("mail").key("a").after(hour).unwrap();
+    let crash = Arc::clone(&server);
+    proxy.plan.lock().unwrap().meanwhile = Some(Box::new(move || {
+        crash.end("immediate");
+        crash.begin();
+        let mut client = Client::connect(&crash.url(), NoTls).unwrap();
+        for _ in 0..20 {
+            client
+                .batch_execute("SELECT pg_current_xact_id(); CREATE TABLE t (); DROP TABLE t")
+                .unwrap();
+        }
+    }));
+    proxy.cut(&[Cut::Before]);
+    assert_eq!(
+        timer.job("mail").key("b").after(hour).unwrap(),
+        Scheduled::New
+    );
+    assert_eq!(proxy.plan.lock().unwrap().seen, [1, 0]);
+    let mut client = Client::connect(&server.url(), NoTls).unwrap();
+    let sql = format!("SELECT count(*) FROM {}jobs WHERE key = 'b'", table.prefix);
+    let stored: i64 = client.query_one(&sql, &[]).unwrap().get(0);
+    assert_eq!(stored, 1, "it was acknowledged");
     timer.stop().unwrap();
 }

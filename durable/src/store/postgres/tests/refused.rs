@@ -81,15 +81,48 @@ fn a_table_of_a_newer_version_or_of_somebody_else_is_refused() {
         Err(Error::Store(error)) => error.to_string(),
         other => panic!("{:?}", other.map(|_| ())),
     };
-    table.execute("COMMENT ON TABLE {}jobs IS 'hashed-wheel-durable, schema 2'");
+    table.execute("COMMENT ON TABLE {}jobs IS 'hashed-wheel-durable, schema 3'");
     let text = open(&table);
     assert!(
-        text.contains("version 2") && text.contains("understands 1"),
+        text.contains("version 3") && text.contains("understands 2"),
         "{text}"
     );
     table.execute("COMMENT ON TABLE {}jobs IS NULL");
     let text = open(&table);
     assert!(text.contains("did not make it"), "{text}");
+}
+
+#[test]
+fn a_table_of_an_older_version_is_brought_up_to_date_with_its_jobs() {
+    let Some(table) = Table::new() else {
+        return;
+    };
+    let timer = table.timer(DurableTimer::builder());
+    timer
+        .job("mail")
+        .key("a")
+        .after(Duration::from_secs(60))
+        .unwrap();
+    timer.stop().unwrap();
+    // As version 1 was.
+    table.execute(
+        "DROP INDEX {}jobs_process; COMMENT ON TABLE {}jobs IS 'hashed-wheel-durable, schema 1'",
+    );
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| drop(table.open(&[])));
+        }
+    });
+    let timer = table.timer(DurableTimer::builder());
+    assert!(timer.cancel("a").unwrap());
+    timer.stop().unwrap();
+    let sql = format!(
+        "SELECT to_regclass('{0}jobs_process') IS NOT NULL, obj_description(to_regclass('{0}jobs'), 'pg_class')",
+        table.prefix
+    );
+    let row = table.admin().query_one(&sql, &[]).unwrap();
+    assert!(row.get::<_, bool>(0));
+    assert_eq!(row.get::<_, &str>(1), "hashed-wheel-durable, schema 2");
 }
 
 #[test]

@@ -373,6 +373,37 @@ fn an_idle_timer_asks_twice_a_minute_at_most() {
     timer.stop().unwrap();
 }
 
+/// Rows of processes.
+fn processes(table: &Table) -> i64 {
+    let sql = format!(
+        "SELECT count(*) FROM {}jobs WHERE state = 4",
+        table.prefix
+    );
+    table.admin().query_one(&sql, &[]).unwrap().get(0)
+}
+
+#[test]
+fn a_process_has_a_row_while_it_is_open_and_those_of_dead_ones_go_after_a_day() {
+    let Some(table) = Table::new() else {
+        return;
+    };
+    let (one, mut other) = (table.open(&mail()), table.open(&mail()));
+    assert_eq!(processes(&table), 2);
+    drop(one);
+    assert_eq!(processes(&table), 1);
+    // As if it had written nothing for a day.
+    table.execute("UPDATE {}jobs SET due = due - 86400001 WHERE state = 4");
+    drop(table.open(&mail()));
+    assert_eq!(processes(&table), 0);
+    // It is there after all: it makes another row, and what it stores is stored once.
+    other.commit(&[schedule(Some("a"), NEVER)]).unwrap();
+    assert_eq!(processes(&table), 1);
+    assert_eq!(table.count("key = 'a'"), 1);
+    // No job.
+    let replies = other.commit(&[Op::Pending]).unwrap().replies;
+    assert_eq!(replies, [Reply::Pending(1)]);
+}
+
 #[test]
 fn the_clock_is_the_servers_counted_on_from_its_receipt() {
     let clock = ServerClock::new();
