@@ -5,7 +5,7 @@
 //!   run out is taken up by whoever finds it first, as after a crash: alone, and counted.
 //! - An acknowledgement needs the token of the claim, and every claim draws a new one from a sequence. Who was stopped beyond the lease is refused.
 //! - Every answer of the database has its time in it: that is the clock which decides what is due.
-//! - The table is looked at every half minute, or when a known lease ends. What is stored with a time before the next look is announced with `NOTIFY`.
+//! - The table is looked at every half minute, when a known lease ends, and a lease after something was due. What is stored with a time before the next look is announced with `NOTIFY`.
 //! - A lost connection is made again, and the transaction that was under way is resolved: see [`link`].
 
 mod clock;
@@ -206,7 +206,7 @@ impl PostgresStore {
             interrupted: rows[0].get(2),
         };
         let lapse: Option<i64> = rows[0].get(3);
-        let mut rest = LOOK.min(self.lease);
+        let mut rest = LOOK;
         if let Some(lapse) = lapse {
             rest = rest.min(Duration::from_millis(lapse.max(0) as u64).max(AGAIN));
             if lapse <= 0 {
@@ -315,6 +315,8 @@ impl Store for PostgresStore {
             }
         }
         if let Some(Reply::Claimed { claims, next }) = replies.last_mut() {
+            // Something was due: what of it another process has claimed may lapse when a lease has passed.
+            self.next_look = self.next_look.min(Instant::now() + self.lease);
             for claim in &*claims {
                 self.leases.add(claim.id, claim.token, sent + self.lease);
             }

@@ -351,15 +351,19 @@ fn a_job_of_another_process_is_fired_when_it_is_due() {
 }
 
 #[test]
-fn an_idle_timer_asks_twice_a_minute_at_most() {
+fn an_idle_timer_asks_twice_a_minute_at_most_however_short_its_lease_is() {
     let Some(table) = Table::new() else {
         return;
     };
     let url = format!("{} application_name=idle_{}", table.url, table.prefix);
-    let timer = table.timer_at(&url, DurableTimer::builder().on("mail", |_| Outcome::Done));
-    timer.job("mail").after(Duration::from_secs(3600)).unwrap();
+    let idle = || DurableTimer::builder().on("mail", |_| Outcome::Done);
+    let timers = [idle(), idle().lease(ms(200))].map(|idle| table.timer_at(&url, idle));
+    timers[0]
+        .job("mail")
+        .after(Duration::from_secs(3600))
+        .unwrap();
     std::thread::sleep(ms(1500));
-    // The time of the last query of its connections: none is later, four seconds on.
+    // The time of the last query of their connections: none is later, four seconds on.
     let sql = format!(
         "SELECT count(*), max(query_start)::text FROM pg_stat_activity WHERE application_name = 'idle_{}'",
         table.prefix
@@ -367,10 +371,35 @@ fn an_idle_timer_asks_twice_a_minute_at_most() {
     let before = table.admin().query_one(&sql, &[]).unwrap();
     std::thread::sleep(ms(4000));
     let after = table.admin().query_one(&sql, &[]).unwrap();
-    assert_eq!(before.get::<_, i64>(0), 2);
+    assert_eq!(before.get::<_, i64>(0), 4);
     assert_eq!(before.get::<_, String>(1), after.get::<_, String>(1));
     assert!(LOOK >= Duration::from_secs(30));
-    timer.stop().unwrap();
+    for timer in timers {
+        timer.stop().unwrap();
+    }
+}
+
+#[test]
+fn who_was_too_late_for_a_claim_looks_again_when_its_lease_may_have_run_out() {
+    let Some(table) = Table::new() else {
+        return;
+    };
+    let place = || Place {
+        lease: ms(300),
+        ..table.place()
+    };
+    let mut dead = PostgresStore::open(place(), &mail()).unwrap();
+    let mut alive = PostgresStore::open(place(), &mail()).unwrap();
+    // Nothing is there, so it need not look for long.
+    alive.look(&retry).unwrap();
+    assert!(alive.next_look > Instant::now() + LOOK / 2);
+    dead.commit(&[schedule(None, 1)]).unwrap();
+    assert_eq!(claim(&mut dead, 1).len(), 1);
+    assert!(claim(&mut alive, 1).is_empty());
+    assert!(alive.next_look <= Instant::now() + ms(300));
+    eventually("the lease runs out", || {
+        alive.upkeep(&retry).earliest.interrupted == Some(1)
+    });
 }
 
 /// Rows of processes.
