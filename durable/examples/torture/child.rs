@@ -59,19 +59,110 @@ fn begin(journal: &Journal, job: &Job) -> u64 {
     number
 }
 
-/// The handler: some jobs take a while, some ask for a retry.
-pub(crate) fn handle(journal: &Journal, job: &Job) -> Outcome {
+/// The handler: it takes `time`, some jobs a bit longer, and some ask for a retry.
+pub(crate) fn handle(journal: &Journal, job: &Job, time: Duration) -> Outcome {
     let number = begin(journal, job);
     let token = job.token();
-    if number.is_multiple_of(5) {
-        thread::sleep(Duration::from_micros(number % 4000));
+    let more = if number.is_multiple_of(5) {
+        number % 4000
+    } else {
+        0
+    };
+    let time = time + Duration::from_micros(more);
+    if !time.is_zero() {
+        thread::sleep(time);
     }
+    let now = micros(SystemTime::now());
     if number.is_multiple_of(7) && job.attempt() == 1 {
-        journal.write(&Event::Retry { job: number, token });
+        journal.write(&Event::Retry {
+            job: number,
+            token,
+            now,
+        });
         return Outcome::Retry;
     }
-    journal.write(&Event::Done { job: number, token });
+    journal.write(&Event::Done {
+        job: number,
+        token,
+        now,
+    });
     Outcome::Done
+}
+
+/// One of the threads that call the timer, with the jobs that it may still move and cancel.
+pub(crate) struct Caller<'a> {
+    pub(crate) timer: &'a DurableTimer,
+    pub(crate) journal: &'a Journal,
+    number: u64,
+    count: u64,
+    random: Random,
+    mine: Vec<u64>,
+}
+
+/// What a caller may do next.
+pub(crate) struct Turn {
+    /// The number of a new job, and a time for it.
+    pub(crate) job: u64,
+    pub(crate) due: SystemTime,
+    /// From 0 to 9.
+    pub(crate) die: u64,
+    /// One of its jobs.
+    pub(crate) chosen: Option<u64>,
+}
+
+impl<'a> Caller<'a> {
+    /// Numbers of callers are not used twice.
+    pub(crate) fn new(
+        timer: &'a DurableTimer,
+        journal: &'a Journal,
+        number: u64,
+        random: Random,
+    ) -> Caller<'a> {
+        Caller {
+            timer,
+            journal,
+            number,
+            count: 0,
+            random,
+            mine: Vec::new(),
+        }
+    }
+
+    pub(crate) fn turn(&mut self, within: Duration) -> Turn {
+        let job = self.number << 24 | self.count;
+        self.count += 1;
+        let due =
+            SystemTime::now() + Duration::from_micros(self.random.below(within.as_micros() as u64));
+        let many = self.mine.len() as u64;
+        let chosen = (many > 0).then(|| self.mine[self.random.below(many) as usize]);
+        Turn {
+            job,
+            due,
+            die: self.random.below(10),
+            chosen,
+        }
+    }
+
+    /// Keeps a job in mind, and at most so many.
+    pub(crate) fn keep(&mut self, job: u64, most: usize) {
+        self.mine.push(job);
+        if self.mine.len() > most {
+            self.mine.remove(0);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, job: u64) {
+        self.mine.retain(|&other| other != job);
+    }
+
+    pub(crate) fn cancel(&mut self, job: u64) -> Result<(), hashed_wheel_durable::Error> {
+        self.forget(job);
+        self.journal.write(&Event::Cancel { job });
+        let done = self.timer.cancel(key(job))?;
+        let now = micros(SystemTime::now());
+        self.journal.write(&Event::Cancelled { job, done, now });
+        Ok(())
+    }
 }
 
 fn work(
@@ -84,7 +175,7 @@ fn work(
     journal.write(&Event::Begin { incarnation });
     let log = Arc::clone(journal);
     let timer = DurableTimer::builder()
-        .on("job", move |job| handle(&log, job))
+        .on("job", move |job| handle(&log, job, Duration::ZERO))
         .backoff(Duration::from_millis(4), Duration::from_millis(30))
         // A kill while it runs alone counts as an attempt, and there are thousands.
         .max_attempts(1000)
@@ -96,32 +187,27 @@ fn work(
     print!("!");
     io::stdout().flush()?;
     thread::scope(|scope| {
-        for caller in 0..CALLERS {
-            let timer = &timer;
-            scope.spawn(move || {
-                let random = Random(seed ^ caller);
-                call(timer, journal, incarnation * CALLERS + caller, random);
-            });
+        for number in 0..CALLERS {
+            let random = Random(seed ^ number);
+            let caller = Caller::new(&timer, journal, incarnation * CALLERS + number, random);
+            scope.spawn(move || call(caller));
         }
     });
     Ok(())
 }
 
 /// Calls the timer until the process is killed.
-fn call(timer: &DurableTimer, journal: &Journal, caller: u64, mut random: Random) {
-    let mut mine: Vec<u64> = Vec::new();
-    for count in 0.. {
-        let job = caller << 24 | count;
-        let due = SystemTime::now() + Duration::from_micros(random.below(70_000));
-        let chosen = (!mine.is_empty()).then(|| mine[random.below(mine.len() as u64) as usize]);
-        match (random.below(10), chosen) {
-            (0, Some(job)) => {
-                journal.write(&Event::Cancel { job });
-                let done = timer.cancel(key(job)).expect("it can be cancelled");
-                let now = micros(SystemTime::now());
-                journal.write(&Event::Cancelled { job, done, now });
-                mine.retain(|&other| other != job);
-            }
+fn call(mut caller: Caller<'_>) {
+    let (timer, journal) = (caller.timer, caller.journal);
+    loop {
+        let Turn {
+            job,
+            due,
+            die,
+            chosen,
+        } = caller.turn(Duration::from_millis(70));
+        match (die, chosen) {
+            (0, Some(job)) => caller.cancel(job).expect("it can be cancelled"),
             (1 | 2, Some(job)) => {
                 journal.write(&Event::Move {
                     job,
@@ -149,7 +235,7 @@ fn call(timer: &DurableTimer, journal: &Journal, caller: u64, mut random: Random
                     new: scheduled == Scheduled::New,
                 });
                 // Its key is not its number: it is left alone from now on.
-                mine.retain(|&other| other != old);
+                caller.forget(old);
             }
             _ => {
                 journal.write(&Event::Schedule {
@@ -159,7 +245,7 @@ fn call(timer: &DurableTimer, journal: &Journal, caller: u64, mut random: Random
                 let new = timer.job("job").key(key(job)).payload(job.to_le_bytes());
                 assert_eq!(new.at(due).expect("it can be scheduled"), Scheduled::New);
                 journal.write(&Event::Scheduled { job });
-                mine.push(job);
+                caller.keep(job, usize::MAX);
             }
         }
     }
@@ -206,7 +292,12 @@ pub(crate) fn poison(
             }
             thread::sleep(Duration::from_micros(200));
             let token = job.token();
-            log.write(&Event::Done { job: number, token });
+            let now = micros(SystemTime::now());
+            log.write(&Event::Done {
+                job: number,
+                token,
+                now,
+            });
             Outcome::Done
         })
         .backoff(Duration::from_millis(1), Duration::from_millis(4))

@@ -84,13 +84,17 @@ pub(crate) enum Event {
     Done {
         job: u64,
         token: u64,
+        now: i64,
     },
     Retry {
         job: u64,
         token: u64,
+        now: i64,
     },
     /// An outcome was refused: the claim belongs to another process by now.
     Refused,
+    /// A call got an error.
+    Failed,
     /// Found among the dead.
     Dead {
         job: u64,
@@ -130,9 +134,10 @@ impl Event {
                 due,
                 token,
             } => numbers("run", &[job as i64, attempt.into(), now, due, token as i64]),
-            Event::Done { job, token } => numbers("done", &[job as i64, token as i64]),
-            Event::Retry { job, token } => numbers("retry", &[job as i64, token as i64]),
+            Event::Done { job, token, now } => numbers("done", &[job as i64, token as i64, now]),
+            Event::Retry { job, token, now } => numbers("retry", &[job as i64, token as i64, now]),
             Event::Refused => numbers("refused", &[]),
+            Event::Failed => numbers("failed", &[]),
             Event::Dead { job, attempts } => numbers("dead", &[job as i64, attempts.into()]),
             Event::Empty => numbers("empty", &[]),
         }
@@ -189,12 +194,15 @@ impl Event {
             "done" => Event::Done {
                 job: job()?,
                 token: at(1)? as u64,
+                now: at(2)?,
             },
             "retry" => Event::Retry {
                 job: job()?,
                 token: at(1)? as u64,
+                now: at(2)?,
             },
             "refused" => Event::Refused,
+            "failed" => Event::Failed,
             "dead" => Event::Dead {
                 job: job()?,
                 attempts: at(1)? as u32,

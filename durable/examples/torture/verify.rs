@@ -195,7 +195,7 @@ impl Verifier {
             Event::Run { job, now, due, .. } => self.run(job, now, due)?,
             Event::Done { job, .. } => self.end(job, false)?,
             Event::Retry { job, .. } => self.end(job, true)?,
-            Event::Refused => return Err("an outcome was refused".into()),
+            Event::Refused | Event::Failed => return Err("an outcome was refused".into()),
             Event::Dead { job, .. } => return Err(format!("job {job} is dead")),
             Event::Empty => self.finished += 1,
         }
