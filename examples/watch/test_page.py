@@ -5,92 +5,22 @@
     examples/watch/test_page.py target/debug/examples/watch
     examples/watch/test_page.py target/debug/examples/watch --picture examples/watch/watch.png
 
-Needs Chromium and its driver (Debian: chromium, chromium-driver) and Python's standard library: WebDriver is JSON over
-HTTP. Ends with 0 if all holds, with 1 if not, and with 3 where there is no browser.
+Needs what browser.py needs. Ends with 0 if all holds, with 1 if not, and with 3 where there is no browser.
 """
 
-import base64
-import json
-import shutil
-import subprocess
 import sys
-import tempfile
-import time
-import urllib.error
-import urllib.request
 
-FLAGS = [
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-    "--hide-scrollbars", "--force-device-scale-factor=1",
-]
-PATIENCE = 30  # seconds, for whatever is waited for
-LOOPBACK = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+sys.dont_write_bytecode = True
+
+import browser
+from browser import ask, wait_for
 
 
-def ask(url, body=None, method=None):
-    """An HTTP request with or without JSON; what comes back."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
-    try:
-        with LOOPBACK.open(request, timeout=60) as answer:
-            return json.load(answer)
-    except urllib.error.HTTPError as error:
-        raise RuntimeError(f"{url}: {error.read().decode()[:600]}") from None
-
-
-def first_line(process, words):
-    """The first line a program prints that has `words` in it."""
-    for line in process.stdout:
-        if words in line:
-            return line
-    raise RuntimeError(f"{process.args[0]} ended without saying `{words}`")
-
-
-def wait_for(what, holds):
-    """Repeats `holds` until it is true, and returns that."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        found = holds()
-        if found:
-            return found
-        assert time.monotonic() < until, f"not within {PATIENCE} s: {what}"
-        time.sleep(0.1)
-
-
-class Page:
-    """A browser with one page."""
-
-    def __init__(self, driver, profile):
-        options = {"args": FLAGS + [f"--user-data-dir={profile}", "--window-size=1120,1120"]}
-        options["binary"] = shutil.which("chromium")
-        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
-        made = ask(f"{driver}/session", {"capabilities": {"alwaysMatch": wanted}})
-        self.at = f"{driver}/session/{made['value']['sessionId']}"
-
-    def do(self, command, **parameters):
-        return ask(f"{self.at}/{command}", parameters)["value"]
-
-    def run(self, script):
-        return self.do("execute/sync", script=script, args=[])
-
-    def click(self, selector):
-        found = self.do("element", using="css selector", value=selector)
-        self.do(f"element/{found[ELEMENT]}/click")
+class Page(browser.Page):
+    height = 1120
 
     def number(self, name):
         return int("".join(filter(str.isdigit, self.run(f"return document.getElementById('c-{name}').textContent")) or "0"))
-
-    def picture(self):
-        """The whole page as PNG."""
-        return base64.b64decode(ask(f"{self.at}/screenshot")["value"])
-
-    def complaints(self):
-        return [line["message"] for line in self.do("se/log", type="browser")]
-
-    def close(self):
-        ask(self.at, method="DELETE")
 
 
 def check(page, address):
@@ -153,35 +83,4 @@ def take_picture(page, address, path):
         file.write(page.picture())
 
 
-def main():
-    arguments = sys.argv[1:]
-    if len(arguments) not in (1, 3) or (len(arguments) == 3 and arguments[1] != "--picture"):
-        sys.exit("usage: test_page.py PROGRAM [--picture FILE]")
-    for needed in ["chromium", "chromedriver"]:
-        if not shutil.which(needed):
-            print(f"{needed} is not installed: the page is not tested in a browser")
-            sys.exit(3)
-    processes = []
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        try:
-            for command in [[arguments[0], "--seconds", "120"], ["chromedriver", "--port=0"]]:
-                processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-            address = first_line(processes[0], "open http").split()[1]
-            port = first_line(processes[1], "successfully on port ").split("on port ")[1].strip(" .\n")
-            page = Page(f"http://127.0.0.1:{port}", profile)
-            try:
-                if len(arguments) == 3:
-                    take_picture(page, address, arguments[2])
-                else:
-                    check(page, address)
-            finally:
-                page.close()
-        except (AssertionError, RuntimeError, OSError) as error:
-            sys.exit(f"FAILED: {error}")
-        finally:
-            for process in processes:
-                process.kill()
-                process.wait()
-
-
-main()
+browser.main(Page, lambda program, _: [program, "--seconds", "120"], check, take_picture)
