@@ -24,7 +24,7 @@ use crate::error::StoreError;
 use crate::store::Earliest;
 
 /// Callers wait so long for a database that cannot be reached. After that they are told at once, until it is back.
-pub(super) const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 });
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The pauses between attempts to connect.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));

@@ -1,5 +1,5 @@
 //! The statements. States are numbers, which stand here only: 0 waiting, 1 interrupted, 2 claimed, 3 dead; 4 is a
-//! process, with the number of its last transaction.
+//! process, with the number of its last transaction as token and its time as attempts: columns without an index, so that noting them touches none.
 
 use super::config::Names;
 use crate::broken::{self, Defect};
@@ -219,7 +219,7 @@ pub(super) fn text(query: Query, names: &Names) -> String {
         // Kinds, notices, this process, a number. Ends a transaction: has it written anything, was its number noted, and what is earliest now?
         Query::Close => format!(
             "WITH mark AS (
-                UPDATE {jobs} SET token = $4::int8, due = {MILLIS}
+                UPDATE {jobs} SET token = $4::int8, attempts = {MILLIS}
                 WHERE id = $3::int8 AND state = 4 AND pg_current_xact_id_if_assigned() IS NOT NULL RETURNING 1
             ) SELECT pg_current_xact_id_if_assigned() IS NOT NULL, EXISTS (SELECT 1 FROM mark), {}, {},
                 (SELECT count(pg_notify('{jobs}', n)) FROM unnest($2::text[]) AS n)",
@@ -253,8 +253,9 @@ pub(super) fn text(query: Query, names: &Names) -> String {
         ),
         // Makes the row of a process. Those of processes that were killed go, when nothing has been written by them for a day.
         Query::Enter => format!(
-            "WITH gone AS (DELETE FROM {jobs} WHERE state = 4 AND due < {MILLIS} - 86400000)
-            INSERT INTO {jobs} (id, state, kind, due, token, payload) VALUES (nextval('{numbers}'), 4, '', {MILLIS}, 0, '') RETURNING id"
+            "WITH gone AS (DELETE FROM {jobs} WHERE state = 4 AND attempts < {MILLIS} - 86400000)
+            INSERT INTO {jobs} (id, state, kind, due, attempts, token, payload)
+            VALUES (nextval('{numbers}'), 4, '', 0, {MILLIS}, 0, '') RETURNING id"
         ),
         Query::Leave => format!("DELETE FROM {jobs} WHERE id = $1 AND state = 4"),
         // A process: the number of its last transaction. Waits for one that is under way.

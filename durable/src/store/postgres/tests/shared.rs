@@ -404,10 +404,7 @@ fn who_was_too_late_for_a_claim_looks_again_when_its_lease_may_have_run_out() {
 
 /// Rows of processes.
 fn processes(table: &Table) -> i64 {
-    let sql = format!(
-        "SELECT count(*) FROM {}jobs WHERE state = 4",
-        table.prefix
-    );
+    let sql = format!("SELECT count(*) FROM {}jobs WHERE state = 4", table.prefix);
     table.admin().query_one(&sql, &[]).unwrap().get(0)
 }
 
@@ -421,7 +418,7 @@ fn a_process_has_a_row_while_it_is_open_and_those_of_dead_ones_go_after_a_day() 
     drop(one);
     assert_eq!(processes(&table), 1);
     // As if it had written nothing for a day.
-    table.execute("UPDATE {}jobs SET due = due - 86400001 WHERE state = 4");
+    table.execute("UPDATE {}jobs SET attempts = attempts - 86400001 WHERE state = 4");
     drop(table.open(&mail()));
     assert_eq!(processes(&table), 0);
     // It is there after all: it makes another row, and what it stores is stored once.
@@ -431,6 +428,19 @@ fn a_process_has_a_row_while_it_is_open_and_those_of_dead_ones_go_after_a_day() 
     // No job.
     let replies = other.commit(&[Op::Pending]).unwrap().replies;
     assert_eq!(replies, [Reply::Pending(1)]);
+    // Noting the number of a transaction touches no index.
+    for due in 1..=50 {
+        other.commit(&[schedule(None, due)]).unwrap();
+    }
+    drop(other);
+    let sql = format!(
+        "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = '{}jobs'",
+        table.prefix
+    );
+    eventually("updates without an index", || {
+        let hot: i64 = table.admin().query_one(&sql, &[]).unwrap().get(0);
+        hot >= 45
+    });
 }
 
 #[test]
