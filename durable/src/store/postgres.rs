@@ -54,6 +54,9 @@ const LAPSED: i64 = 256;
 /// The shortest lease: renewing it takes a query for every third of it.
 const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 
+/// The longest: what a dead process had claimed is taken up after it.
+const LONGEST_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How to reach a database, and what of it to use.
 pub(crate) struct Place {
     pub(crate) connect: Connect,
@@ -84,9 +87,9 @@ impl PostgresStore {
     pub(crate) fn open(place: Place, handled: &[String]) -> Result<PostgresStore, Error> {
         let names = Names::new(&place.prefix)?;
         let config = config::complete(place.config)?;
-        if place.lease < SHORTEST_LEASE {
+        if !(SHORTEST_LEASE..=LONGEST_LEASE).contains(&place.lease) {
             return Err(Error::Config(format!(
-                "lease is {:?}: PostgreSQL needs at least {SHORTEST_LEASE:?}",
+                "lease is {:?}: with PostgreSQL it must be from {SHORTEST_LEASE:?} to {LONGEST_LEASE:?}",
                 place.lease
             )));
         }
@@ -98,7 +101,7 @@ impl PostgresStore {
             Arc::clone(&clock),
             |client| schema::prepare(client, &names),
         )?;
-        let window = place.horizon.max(LOOK) + MARGIN;
+        let window = place.horizon.max(LOOK).saturating_add(MARGIN);
         Ok(PostgresStore {
             link,
             names,

@@ -6,6 +6,7 @@ mod refused;
 #[path = "../../../tests/common/server.rs"]
 pub(crate) mod server;
 mod shared;
+mod tls;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};

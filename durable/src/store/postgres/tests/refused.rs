@@ -49,8 +49,13 @@ fn settings_out_of_their_range_are_refused_before_anything_is_connected() {
             "{text}"
         );
     }
-    let text = refusal(DurableTimer::builder().lease(ms(99)), "host=db.invalid");
-    assert!(text.contains("99ms") && text.contains("100ms"), "{text}");
+    for lease in [ms(99), Duration::from_secs(86401), Duration::MAX] {
+        let text = refusal(DurableTimer::builder().lease(lease), "host=db.invalid");
+        assert!(
+            text.contains(&format!("{lease:?}")) && text.contains("100ms to 86400s"),
+            "{text}"
+        );
+    }
 }
 
 #[test]
@@ -123,6 +128,19 @@ fn a_table_of_an_older_version_is_brought_up_to_date_with_its_jobs() {
     let row = table.admin().query_one(&sql, &[]).unwrap();
     assert!(row.get::<_, bool>(0));
     assert_eq!(row.get::<_, &str>(1), "hashed-wheel-durable, schema 2");
+}
+
+#[test]
+fn the_longest_lease_and_horizon_work() {
+    let Some(table) = Table::new() else { return };
+    let builder = DurableTimer::builder()
+        .on("mail", |_| Outcome::Done)
+        .lease(LONGEST_LEASE)
+        .horizon(Duration::MAX);
+    let timer = table.timer(builder);
+    timer.job("mail").after(Duration::ZERO).unwrap();
+    eventually("the job", || timer.pending().unwrap() == 0);
+    timer.stop().unwrap();
 }
 
 #[test]
