@@ -104,10 +104,11 @@ fn call(mut caller: Caller<'_>, folder: &Path) {
             (0, Some(job)) => caller.cancel(job),
             (1, Some(job)) => caller.timer.reschedule_at(key(job), due).map(drop),
             _ => {
-                let mut kind = "job";
+                let (mut kind, mut due) = ("job", due);
                 if slow <= Instant::now() {
                     slow = Instant::now() + SLOW_EVERY;
-                    kind = SLOW;
+                    // Long overdue: when its process is stopped, it is the first to be taken over.
+                    (kind, due) = (SLOW, due - Duration::from_secs(3600));
                 }
                 let new = caller.timer.job(kind).key(key(job));
                 let scheduled = new.payload(job.to_le_bytes()).at(due);
