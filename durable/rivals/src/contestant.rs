@@ -36,9 +36,9 @@ impl Contestant for Own {
                 });
             }
             if store.starts_with("postgres:") {
-                open_postgres(builder, &store)
+                builder.open_postgres(&store)
             } else {
-                builder.open(&store).map_err(Into::into)
+                builder.open(&store)
             }
         });
         Ok(Own(Arc::new(timer.await??)))
@@ -50,22 +50,6 @@ impl Contestant for Own {
             .await??;
         Ok(())
     }
-}
-
-#[cfg(feature = "postgres")]
-fn open_postgres(
-    builder: hashed_wheel_durable::DurableTimerBuilder,
-    url: &str,
-) -> Result<hashed_wheel_durable::DurableTimer> {
-    builder.open_postgres(url).map_err(Into::into)
-}
-
-#[cfg(not(feature = "postgres"))]
-fn open_postgres(
-    _: hashed_wheel_durable::DurableTimerBuilder,
-    _: &str,
-) -> Result<hashed_wheel_durable::DurableTimer> {
-    Err("needs the feature `postgres`".into())
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! hashed-wheel-durable and its rivals, side by side: lateness of one job on an idle store, jobs a second, and what kills leave behind.
 //!
 //! ```text
-//! durable/rivals/run                    # starts a PostgreSQL server of its own, measures all, stops it
+//! durable/rivals/run                    # starts a PostgreSQL server of its own, measures all, stops it: four minutes
 //! durable/rivals/run --only fang        # one of them
 //! ```
 //!
