@@ -62,7 +62,16 @@ pub fn serve(options: &Options) -> Result<(), Box<dyn Error>> {
         let listener = tokio::net::TcpListener::bind(options.listen)
             .await
             .map_err(|error| format!("cannot listen on {}: {error}", options.listen))?;
-        println!("open http://{}/", listener.local_addr()?);
+        let place = match options.postgres {
+            Some(_) => "PostgreSQL".into(),
+            None => options.file.display().to_string(),
+        };
+        // In one write: whoever started this may read the first line only, and close the pipe.
+        let text = format!(
+            "open http://{}/\nThe jobs are in {place}. Ctrl-C ends the service; they stay.\n",
+            listener.local_addr()?
+        );
+        print!("{text}");
         axum::serve(listener, router(Arc::clone(&queue)))
             .with_graceful_shutdown(told_to_stop())
             .await?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run -p delay-queue-service             # on 127.0.0.1:8085, with a page
-//! cargo run -p delay-queue-service -- --demo   # killed in the middle and started again: half a minute
+//! cargo run -p delay-queue-service -- --demo   # killed in the middle and started again: ten seconds
 //! ```
 //!
 //! | module | |

@@ -21,7 +21,7 @@ Its page is at the address that it prints.
   --timeout MS         how long a call may take, 1 to 600000 (10000 unless told)
   --lease MS           with --postgres: after so long without a sign of life another takes over (30000 unless told)
   --allow-host HOST    may be called too, beside loopback; may be repeated
-  --demo               starts the service, kills it in the middle and starts it again: half a minute
+  --demo               starts the service, kills it in the middle and starts it again: ten seconds
   --demo --quick       the same, shorter
   --demo --postgres URL   two services on one database, one of them killed";
 

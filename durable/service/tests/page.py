@@ -40,6 +40,8 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 
 
 class Page(browser.Page):
+    height = 1020
+
     def type(self, selector, text):
         found = self.find(selector)
         self.do(f"element/{found}/clear")
