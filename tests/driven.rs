@@ -24,6 +24,7 @@ on_both_timers![
     the_hook_is_called_once_for_what_is_earlier,
     a_hook_may_panic_or_call_the_timer,
     a_hook_may_end_the_timer,
+    a_crowd_that_was_cancelled_wakes_nobody,
     stop_ends_a_timer_that_nobody_turns,
     stop_waits_for_the_task_that_runs,
     a_task_cannot_stop_but_may_drop_the_owner,
@@ -178,6 +179,16 @@ fn a_hook_may_end_the_timer(kind: Kind) {
     let timeout = handle.new_timeout(|_| {}, Duration::ZERO).unwrap();
     assert!(timeout.is_cancelled());
     assert_eq!(handle.state(), TimerState::Shutdown);
+}
+
+fn a_crowd_that_was_cancelled_wakes_nobody(kind: Kind) {
+    let (timer, mut driver) = kind.builder().tick(ms(1000)).build_driven();
+    for _ in 0..1000 {
+        timer.new_timeout(|_| {}, ms(1)).unwrap();
+    }
+    assert!(driver.next_due().is_some());
+    assert_eq!(timer.cancel_all(), 1000);
+    assert_eq!(driver.next_due(), None);
 }
 
 fn stop_ends_a_timer_that_nobody_turns(kind: Kind) {

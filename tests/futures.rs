@@ -30,6 +30,8 @@ on_both_timers![
     a_waker_may_call_the_timer_and_drop_the_future,
     a_waker_that_panics_does_not_take_the_worker_down,
     real_futures_are_never_early,
+    a_waker_that_stop_wakes_finds_nothing_pending,
+    futures_tell_what_they_wait_for,
 ];
 
 fn a_sleep_is_armed_by_its_first_poll_and_counts_from_its_making(kind: Kind) {
@@ -375,4 +377,56 @@ fn real_futures_are_never_early(kind: Kind) {
         assert!(matches!(result, Err(TimeoutError::Elapsed)) && start.elapsed() >= delay);
     }
     assert_counts_add_up(&timer);
+}
+
+fn a_waker_that_stop_wakes_finds_nothing_pending(kind: Kind) {
+    struct Look(TimerHandle, Mutex<Vec<usize>>);
+    impl Wake for Look {
+        fn wake(self: Arc<Self>) {
+            self.1.lock().unwrap().push(self.0.pending_timeouts());
+        }
+    }
+    let timer = kind.on(&ManualClock::new());
+    let look = Arc::new(Look(timer.handle(), Mutex::new(Vec::new())));
+    let mut sleep = pin!(timer.sleep(FAR));
+    let waker = Waker::from(Arc::clone(&look));
+    assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+    for _ in 0..3 {
+        timer.new_timeout(|_| {}, FAR).unwrap();
+    }
+    assert_eq!(timer.stop().unwrap().len(), 3);
+    assert_eq!(*look.1.lock().unwrap(), [0]);
+}
+
+fn futures_tell_what_they_wait_for(kind: Kind) {
+    let clock = ManualClock::new();
+    let timer = kind.on(&clock);
+    timer.start().unwrap();
+    let mut sleep = pin!(timer.sleep(ms(100)));
+    let shown =
+        |stage: &str, left: &str| format!("Sleep {{ stage: {stage}, remaining: {left}, .. }}");
+    assert_eq!(format!("{sleep:?}"), shown("new", "100ms"));
+    assert!(poll_once(sleep.as_mut()).is_pending());
+    clock.advance(ms(40));
+    assert_eq!(format!("{sleep:?}"), shown("waiting", "60ms"));
+    clock.advance(ms(60));
+    assert!(poll_once(sleep.as_mut()).is_ready());
+    assert_eq!(format!("{sleep:?}"), shown("over", "0ns"));
+
+    let next = shown("new", "100ms");
+    let interval = timer.interval(ms(100));
+    assert_eq!(
+        format!("{interval:?}"),
+        format!("Interval {{ period: 100ms, missed: Skip, next: {next} }}")
+    );
+    let limited = timer.with_timeout(pending::<()>(), ms(100));
+    assert_eq!(
+        format!("{limited:?}"),
+        format!("WithTimeout {{ sleep: {next}, .. }}")
+    );
+
+    let mut stopped = pin!(timer.sleep(ms(100)));
+    timer.stop().unwrap();
+    assert!(poll_once(stopped.as_mut()).is_ready());
+    assert_eq!(format!("{stopped:?}"), shown("stopped", "100ms"));
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 on_both_timers!(
     memory_goes_back_when_few_slots_have_been_in_use_for_a_second,
     memory_stays_while_a_quarter_of_the_slots_is_in_use,
+    the_memory_of_a_few_thousand_slots_stays,
     handles_that_are_kept_answer_as_before,
     a_second_burst_finds_its_timeouts_and_no_old_ones,
 );
@@ -59,6 +60,20 @@ fn memory_stays_while_a_quarter_of_the_slots_is_in_use(kind: Kind) {
     }
     clock.advance(10 * SECOND);
     assert!(timer.stats().bytes >= 64 * BURST as u64);
+}
+
+fn the_memory_of_a_few_thousand_slots_stays(kind: Kind) {
+    const FEW: usize = 3_000;
+    let clock = ManualClock::new();
+    let timer = kind.on(&clock);
+    for _ in 0..FEW {
+        timer.new_timeout(|_| {}, SECOND).unwrap();
+    }
+    for _ in 0..5 {
+        clock.advance(SECOND);
+    }
+    assert_eq!(timer.stats().expired as usize, FEW);
+    assert!(timer.stats().bytes >= 64 * FEW as u64);
 }
 
 fn handles_that_are_kept_answer_as_before(kind: Kind) {

@@ -52,6 +52,17 @@ fn memory_stays_for_the_last_handle_and_goes_with_it() {
     assert_eq!(memory.strong_count(), 0);
 }
 
+#[test]
+fn the_last_of_owner_and_driver_retires_the_memory() {
+    let (timer, held, _, number) = timer_with(1);
+    drop(timer.stop().unwrap());
+    assert!(!is_retired(number), "the owner is there");
+    drop(timer);
+    assert!(is_retired(number));
+    drop(held);
+    assert!(!is_retired(number));
+}
+
 /// The threads leave at the same time, so that one frees the memory while the others are on their way out.
 /// For Miri.
 #[test]
