@@ -21,6 +21,7 @@ on_both_timers![
     drops_that_panic_in_the_returned_vector_are_caught,
     drops_that_panic_in_the_owners_drop_are_caught,
     a_periodic_task_cancelled_in_its_run_may_panic_in_its_drop,
+    an_executor_that_panics_in_its_drop_is_contained,
     a_logger_may_call_the_timer,
     a_logger_that_panics_does_not_take_the_worker_down,
 ];
@@ -193,6 +194,23 @@ fn drops_that_panic_in_the_owners_drop_are_caught(kind: Kind) {
         (2, 5)
     );
     assert!(held.iter().all(Timeout::is_cancelled));
+}
+
+fn an_executor_that_panics_in_its_drop_is_contained(kind: Kind) {
+    let clock = ManualClock::new();
+    let bomb = Bomb("an executor");
+    let executor = move |job: hashed_wheel::Job| {
+        let _kept = &bomb;
+        job();
+    };
+    let timer = kind.builder().clock(&clock).executor(executor).build();
+    let runs = Count::new();
+    timer.new_timeout(runs.task(), ms(10)).unwrap();
+    clock.advance(ms(10));
+    timer.stop().unwrap();
+    // The next advance drops it.
+    assert!(catch_unwind(AssertUnwindSafe(|| clock.advance(ms(10)))).is_ok());
+    assert_eq!(runs.get(), 1);
 }
 
 fn a_periodic_task_cancelled_in_its_run_may_panic_in_its_drop(kind: Kind) {
