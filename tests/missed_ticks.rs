@@ -11,6 +11,7 @@ use hashed_wheel::{Interval, ManualClock, MissedTicks, RejectReason};
 on_both_timers![
     skip_keeps_the_phase,
     burst_gives_each_missed_one_at_once_and_without_a_timer,
+    burst_gives_the_one_of_this_very_boundary,
     burst_waits_for_the_boundary_of_a_tick,
     burst_of_a_stopped_timer_ends_with_the_error,
     burst_without_a_period_does_not_spin,
@@ -70,6 +71,14 @@ fn burst_gives_each_missed_one_at_once_and_without_a_timer(kind: Kind) {
     assert!(poll(&mut interval).is_pending());
     assert_eq!(timer.pending_timeouts(), 1);
     assert_eq!(next_ticks(&mut interval, &clock, 3), [400, 500, 600]);
+}
+
+fn burst_gives_the_one_of_this_very_boundary(kind: Kind) {
+    let clock = ManualClock::new();
+    let (_timer, mut interval) = late(kind, &clock, MissedTicks::Burst);
+    clock.advance(ms(50));
+    let at_once = (0..9).take_while(|_| ticks(&mut interval)).count();
+    assert_eq!(at_once, 4, "those of 100, 200, 300 and 400");
 }
 
 fn burst_waits_for_the_boundary_of_a_tick(kind: Kind) {
