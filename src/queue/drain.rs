@@ -61,10 +61,14 @@ impl Inlet {
             let cells = from.cell()..end_in_chunk(from, end.tail);
             let to = from.forward(cells.len() as u32);
             let copied = self.copied(shard);
-            let taken = cells.map(|cell| (cell, chunk.read(cell)));
-            let taken =
-                taken.filter(|(cell, entry)| copied.iter().all(|c| !c.has(from, *cell, *entry)));
-            self.taken_out.extend(taken.map(|(_, entry)| entry));
+            if copied.iter().all(|copied| copied.cells(from) == 0) {
+                self.taken_out.extend(chunk.entries(cells));
+            } else {
+                let taken = cells.clone().zip(chunk.entries(cells));
+                let taken = taken
+                    .filter(|(cell, entry)| copied.iter().all(|c| !c.has(from, *cell, *entry)));
+                self.taken_out.extend(taken.map(|(_, entry)| entry));
+            }
             let left = (from.serial() != head.serial()).then_some(head.chunk());
             if shard.move_head(head, to, left, chunks) {
                 self.taken = to;

@@ -85,8 +85,6 @@ impl Shared {
         if entry.seq() == 0 {
             self.registry.pool.note_epoch(id, entry.epoch());
         }
-        // Both give back what they stand for if the push panics, for want of memory.
-        let timeout = Timeout::new(self, id, Handle::User);
         let pushing = Pushing(self, id);
         self.push_for(entry, local, when);
         mem::forget(pushing);
@@ -97,7 +95,7 @@ impl Shared {
                 return Err(task);
             }
         }
-        Ok(timeout)
+        Ok(Timeout::new(self, id, Handle::User))
     }
 
     /// Starts the timer if need be, and reserves a place under the limit.
@@ -205,13 +203,14 @@ impl Shared {
     }
 
     /// Takes a timeout back whose timer stopped during scheduling, unless the scan of `stop` has claimed it: the slot's
-    /// word decides.
+    /// word decides. The slot is released with it.
     #[cold]
-    fn unschedule(&self, id: SlotId) -> Option<StoredTask<Timeout>> {
+    fn unschedule(self: &Arc<Self>, id: SlotId) -> Option<StoredTask<Timeout>> {
         let task = self.slot(id).disarm()?;
         self.count(|counters| counters.scheduled.take_back(1));
         self.release_pending();
         self.metrics.shared.rejected.add(1);
+        drop(Timeout::new(self, id, Handle::User));
         Some(task)
     }
 
@@ -240,14 +239,23 @@ impl Shared {
     }
 }
 
-/// A timeout whose entry is being pushed. If that panics, it is taken back.
-struct Pushing<'a>(&'a Shared, SlotId);
+/// A timeout whose entry is being pushed. If that panics, for want of memory, it is taken back.
+struct Pushing<'a>(&'a Arc<Shared>, SlotId);
 
 impl Drop for Pushing<'_> {
-    #[cold]
+    // Inlined, so that the guard stays in registers.
+    #[inline]
     fn drop(&mut self) {
-        let task = self.0.unschedule(self.1);
-        catch_panic("the drop of a task", || drop(task));
+        take_back(self.0, self.1);
+    }
+}
+
+#[cold]
+fn take_back(shared: &Arc<Shared>, id: SlotId) {
+    match shared.unschedule(id) {
+        Some(task) => drop(catch_panic("the drop of a task", || drop(task))),
+        // The scan of a stop has it, and nobody else will have the handle.
+        None => drop(Timeout::new(shared, id, Handle::User)),
     }
 }
 
