@@ -6,8 +6,8 @@
 //!
 //! | call | bound |
 //! |---|---|
-//! | push | no lock, no wait; one locked instruction, and two or three more once in 31 calls; then it also looks at up to 64 entries and moves up to 62 of them. It allocates when the queue grows: a page-wise mapping, or a segment of the overflow for 31 batches |
-//! | take | no lock, no wait; three attempts against a trimming owner, then at the next tick. It neither allocates nor frees what owners have allocated |
+//! | push | no lock, no wait; one locked instruction, and two or three more once in 31 calls (some twenty while it clears batches away: [`compact`]); then it also looks at up to 64 entries and moves up to 62 of them. It allocates when the queue grows: a page-wise mapping, or a segment of the overflow for 31 batches |
+//! | take | no lock, no wait; three attempts against a trimming owner, then at the next tick. It frees nothing that owners have allocated, and allocates only for its own vectors |
 //!
 //! # How the timer thread finds what is new
 //!

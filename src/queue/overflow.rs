@@ -19,7 +19,7 @@
 //! - There is one pusher, the owner, and one popper, the timer thread; of a chain that [`super::compact`] has put out of use,
 //!   the owner.
 //!
-//! # The timer thread neither allocates nor frees
+//! # The timer thread neither allocates nor frees segments
 //!
 //! An allocator may have a lock, and a producer may be suspended while it holds it: glibc frees a block under the lock of the
 //! arena that it came from. So segments are allocated by owners and kept as long as the timer; the timer thread releases a

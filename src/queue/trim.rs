@@ -1,5 +1,5 @@
-//! What the owner of a shard does beside pushing: it trims, samples and promotes. The head of [`super::shard`] tells what
-//! that is for.
+//! The owner of a shard trims, samples and promotes beside pushing; [`super::compact`] is the fourth step. The head of
+//! [`super::shard`] tells what they are for.
 
 use super::chunk::{CELLS, ChunkId, Chunks};
 use super::position::Position;
