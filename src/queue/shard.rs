@@ -27,8 +27,8 @@
 //! # What the owner does beside (when it opens a chunk, once in [`CELLS`] pushes)
 //!
 //! - **Trim**: it passes over dead entries at the head, and over those that the timer thread has copied to its wheel, as many as
-//!   the other steps leave of [`LOOKS`]. Timeouts of one length end about in the order in which they began, so what is cancelled
-//!   soon never reaches the timer thread.
+//!   the other steps leave of [`LOOKS`](super::trim::LOOKS). Timeouts of one length end about in the order in which they began, so what is
+//!   cancelled soon never reaches the timer thread.
 //! - **Sample**, when more than [`Owner::limit`] entries wait: one entry of each of the next few chunks, until it has
 //!   been through all of them. If most live, the limit grows. Otherwise
 //! - **promote**: the live entries of the first chunk become a *batch*, a chunk of their own, which goes through the overflow, and
@@ -36,7 +36,7 @@
 //! - **Compact**, when more than a thousand batches wait in the overflow, because the timer thread does not come:
 //!   [`super::compact`].
 //!
-//! Together they look at no more than [`LOOKS`] entries in one push, and move no more than two chunks of them.
+//! Together they look at no more than [`LOOKS`](super::trim::LOOKS) entries in one push, and move no more than two chunks of them.
 //!
 //! # Promote against take
 //!
@@ -145,7 +145,7 @@ pub(super) struct Owner {
     pub(super) near: AtomicU64,
     /// Own. Entries that may wait before they are sampled.
     pub(super) limit: AtomicU32,
-    /// Own. Where sampling goes on; [`NOT_SAMPLING`] or [`PROMOTING`] otherwise.
+    /// Own. Where sampling goes on; [`NOT_SAMPLING`] or `PROMOTING` otherwise.
     pub(super) sampling: AtomicU64,
     /// Own. Entries sampled, and how many of them lived.
     pub(super) sampled: AtomicU32,
