@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// Values that a table can hold.
 ///
 /// # Safety
-/// All zeroes is a valid value (under loom: [`Zeroed::zero`] makes one), it needs no drop, its size divides
+/// All zeroes is a valid value (under loom: `zero` makes one), it needs no drop, its size divides
 /// [`PAGE`] or is a multiple of its alignment, and its alignment is at most [`PAGE`].
 pub(crate) unsafe trait Zeroed: Sync {
     /// The value that all zeroes stand for, for loom, whose atomics are not made of zeroes.

@@ -239,7 +239,7 @@ impl Shared {
     }
 }
 
-/// A timeout whose entry is being pushed. If that panics, for want of memory, it is taken back.
+/// A timeout whose entry is being pushed. If that panics, because the queue has no room, it is taken back.
 struct Pushing<'a>(&'a Arc<Shared>, SlotId);
 
 impl Drop for Pushing<'_> {
