@@ -352,6 +352,34 @@ fn a_scan_looks_ahead_but_not_past_an_older_entry_that_it_has_left() {
     assert_eq!(reader.earliest(), Tick::NEVER);
 }
 
+/// A shard that is always drained is not scanned for a long time: its serial numbers come round meanwhile.
+#[test]
+fn a_scan_finds_what_is_due_however_much_was_drained_since_the_last_one() {
+    let slots = Slots::new(200);
+    for rounds in 1..9 {
+        let queue = PendingQueue::new();
+        let (mut reader, mut wheel) = (Reader::default(), Wheel::new(&slots));
+        for _ in 0..rounds {
+            push(&queue, 0, entry(0, 5000), &slots);
+            scan(&mut reader, &queue, 1, &mut wheel);
+            assert_eq!(queue.len(), 0, "few are taken at once");
+            // The owner pushes and trims a quarter of all serial numbers.
+            let (shard, at) = (queue.shard(0), queue.shard(0).tail());
+            let serial = at.serial().wrapping_add(1 << 30);
+            let to = position::Position::new(serial, at.chunk(), at.cell());
+            shard.owner().tail.store(to.0, Ordering::Relaxed);
+            assert!(shard.move_head(at, to, [], &queue.chunks));
+        }
+        wheel.filed.clear();
+        for number in 0..200 {
+            push(&queue, 0, entry(number, 10), &slots);
+        }
+        scan(&mut reader, &queue, 12, &mut wheel);
+        assert!(wheel.filed.iter().copied().eq(0..200), "{rounds} rounds");
+        assert_eq!(take_the_rest(&queue, &mut reader, &mut wheel), 0);
+    }
+}
+
 #[test]
 fn what_is_cancelled_soon_never_reaches_the_reader_and_chunks_are_reused() {
     let slots = Slots::new(100_000);
