@@ -28,6 +28,7 @@
 use super::chunk::ChunkId;
 use super::compact::Work;
 use super::position::Position;
+use super::probe::{Step, looked};
 use super::shard::Batch;
 use crate::memory::{BoxTable, FreeSet};
 use crate::sync::{ArrayQueue, AtomicU32, AtomicU64, CachePadded, Ordering};
@@ -180,8 +181,17 @@ impl Overflow {
 
     /// The number of the next batch: those before it can be popped, or have been.
     pub(super) fn announced(&self) -> u64 {
-        // Acquire: the batches and their cells.
-        self.own.announced[self.root().chain()].load(Ordering::Acquire)
+        loop {
+            let root = self.root();
+            looked::reach(Step::Rooted);
+            // Acquire: the batches and their cells.
+            let announced = self.own.announced[root.chain()].load(Ordering::Acquire);
+            // A chain that is out of use by now may be being filled: what is announced of it is not to be popped yet. Once more
+            // only if the owner has put a copy of more than a thousand batches in place meanwhile.
+            if self.root().chain() == root.chain() {
+                return announced;
+            }
+        }
     }
 
     /// How many batches wait.

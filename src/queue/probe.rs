@@ -1,7 +1,7 @@
 //! What tests see of the queue from inside: the steps of a push, what it looks at, which way a race went. Nothing of it is
 //! compiled elsewhere.
 
-/// The steps of a push, and one of the timer thread, where tests interrupt them.
+/// The steps of a push, and two of the timer thread, where tests interrupt them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     /// The entry is in its cell; the tail has not moved.
@@ -22,6 +22,8 @@ pub(super) enum Step {
     Compacted,
     /// The timer thread is about to read a chunk that it does not take out.
     Scanning,
+    /// It has read the root, and not yet what was announced of that chain.
+    Rooted,
 }
 
 /// Counts what a push looks at and moves, and interrupts it, in tests.

@@ -1,6 +1,7 @@
 use super::super::chunk::ChunkId;
 use super::super::position::Position;
 use super::*;
+use std::sync::Arc;
 
 fn batch(len: u32) -> Batch {
     Batch {
@@ -58,4 +59,24 @@ fn a_shard_that_promotes_now_and_then_needs_one_or_two_segments() {
     }
     assert!(segments.in_use() <= 2);
     assert!(segments.table.used() <= 4);
+}
+
+/// The owner has put the other chain in place between the two reads, and has filled the first again, but not put it back.
+#[test]
+fn what_is_announced_of_a_chain_that_is_being_filled_does_not_count() {
+    let overflow = Arc::new(Overflow::default());
+    overflow.own.announced[0].store(3, Ordering::Relaxed);
+    looked::interrupt_by({
+        let (overflow, mut again) = (Arc::clone(&overflow), false);
+        move |step| {
+            if step == Step::Rooted && !std::mem::replace(&mut again, true) {
+                let root = Root::new(3, 1);
+                overflow.taken.root.store(root.0, Ordering::Relaxed);
+                overflow.own.announced[1].store(5, Ordering::Relaxed);
+                overflow.own.announced[0].store(7, Ordering::Relaxed);
+            }
+        }
+    });
+    assert_eq!(overflow.announced(), 5, "6 is not there yet");
+    looked::interrupt_by(|_| {});
 }
