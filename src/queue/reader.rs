@@ -27,8 +27,8 @@
 //!
 //! What was copied is known by its position and its due tick ([`super::scan`]), also when it comes through the overflow: a batch
 //! tells which cells its entries were in. Only where the owner has [put batches together](super::compact), because this thread was away for
-//! long after a scan that was cut, may up to a chunk of entries be filed a second time. That does no harm: one of the two
-//! fires the timeout, and the other is dead then.
+//! long after a scan that was cut, may what that scan had copied be filed a second time, if it is alive. That does no harm: one of
+//! the two fires the timeout, and the other is dead then.
 
 use super::PendingQueue;
 use super::inlet::{Budget, Inlet};

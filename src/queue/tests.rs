@@ -717,3 +717,43 @@ fn producers_and_the_reader_on_real_threads_lose_nothing() {
         }
     }
 }
+
+/// The owner puts batches together while a scan is cut: what that has copied may come again, and nothing else.
+#[test]
+fn only_what_a_cut_scan_has_copied_is_filed_twice_when_batches_are_put_together() {
+    const DUE: u32 = 31 * 300;
+    let slots = Slots::new(60_000);
+    let queue = PendingQueue::new();
+    // One of each chunk lives.
+    for number in 0..DUE {
+        push(
+            &queue,
+            0,
+            entry(number, if number % 31 == 0 { 5 } else { 9999 }),
+            &slots,
+        );
+    }
+    let (mut reader, mut wheel) = (Reader::default(), Wheel::new(&slots));
+    reader.look(&queue, 0);
+    let take = Take::Soon {
+        due: Tick(5),
+        near: Tick(5),
+        now: 0,
+    };
+    assert_eq!(reader.transfer(&queue, take, 200, &mut wheel), 200);
+    assert!(reader.is_cut());
+    let copied = 200 + reader.backlog();
+    for number in 0..60_000 {
+        if number >= DUE {
+            push(&queue, 0, entry(number, 9999), &slots);
+        }
+        if number % 31 != 0 || number >= DUE {
+            slots.kill(number);
+        }
+    }
+    assert!(queue.shard(0).overflow.len() < 100, "put together");
+    take_the_rest(&queue, &mut reader, &mut wheel);
+    let due = (0..DUE).step_by(31);
+    let expected = due.clone().take(copied).chain(due);
+    assert!(wheel.filed.into_iter().eq(expected));
+}
