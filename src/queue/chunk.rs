@@ -17,7 +17,7 @@ pub(super) const CELLS: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 31 };
 const FIRST: u32 = if cfg!(hashed_wheel_loom) { 8 } else { 64 };
 
 /// Chunks of one timer at most, as many as a `Position` can name: 2 × 10^9 entries.
-const LIMIT: u32 = 1 << 26;
+pub(super) const LIMIT: u32 = 1 << 26;
 
 /// The number of a chunk, below [`LIMIT`]; 0 is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

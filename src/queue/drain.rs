@@ -49,7 +49,7 @@ impl Inlet {
             if end.is_outdated(shard) {
                 return Refill::Lost;
             }
-            if head == end.tail || end.tail.is_before(head) {
+            if !head.is_before(end.tail) {
                 // What the owner has trimmed counts as taken, or serial numbers might wrap in between. Batches from
                 // before the head have been popped above, or are void.
                 self.taken = head;

@@ -100,9 +100,7 @@ impl Inlet {
         }
         self.draining = None;
         // A shard that is drained need not be scanned for days, and serial numbers might wrap in between.
-        if self.scanned.is_before(self.taken) {
-            self.scanned = self.taken;
-        }
+        self.scanned = self.taken.or_later(self.scanned);
         if end == tail {
             // All that was seen is filed. What has come since is announced anew.
             self.occupied = false;

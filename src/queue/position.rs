@@ -1,6 +1,6 @@
 //! A place in the stream of entries that one shard has ever held.
 
-use super::chunk::{CELLS, ChunkId};
+use super::chunk::{CELLS, ChunkId, LIMIT};
 use std::fmt;
 
 /// `serial:32 | chunk:26 | cell:6`, in one word, so that one compare-and-swap moves it.
@@ -54,11 +54,12 @@ impl Position {
         Position::new(self.serial().wrapping_add(1), chunk, 0)
     }
 
-    /// Chunks from here to `other`, if that does not lie in an earlier one. Serial numbers may wrap in between.
+    /// Chunks from here to `other`, if that does not lie in an earlier one. Serial numbers may wrap in between. Positions that
+    /// are in use at one time are no further apart than a timer has chunks; one that seems to be was left behind long ago.
     #[inline]
     pub(super) fn chunks_to(self, other: Position) -> Option<u32> {
         let chunks = other.serial().wrapping_sub(self.serial());
-        (chunks < 1 << 31).then_some(chunks)
+        (chunks <= LIMIT).then_some(chunks)
     }
 
     /// Entries from here to `end`; 0 if that lies before.
@@ -66,6 +67,11 @@ impl Position {
     pub(super) fn distance(self, end: Position) -> usize {
         let chunks = self.chunks_to(end).unwrap_or(0) as usize;
         (chunks * CELLS as usize + end.cell() as usize).saturating_sub(self.cell() as usize)
+    }
+
+    /// The later one of this and `other`; this one if `other` was left behind long ago.
+    pub(super) fn or_later(self, other: Position) -> Position {
+        if self.is_before(other) { other } else { self }
     }
 
     /// Returns `true` if this lies before `other`.

@@ -107,11 +107,7 @@ impl Inlet {
                 return false;
             }
             // What lay in between has been popped just now, or was dead. A batch may have come after the look at the head.
-            for taken in [head, self.taken] {
-                if self.scanned.is_before(taken) {
-                    self.scanned = taken;
-                }
-            }
+            self.scanned = head.or_later(self.taken).or_later(self.scanned);
             loop {
                 if !self.scanned.is_before(end.tail) {
                     self.file(budget, sink);
@@ -177,10 +173,10 @@ impl Inlet {
 
 /// Returns `true` if the head has left the chunk of `from` behind, or if that was not the shard's chunk at all.
 fn has_passed(head: Position, from: Position) -> bool {
-    match from.chunks_to(head) {
+    match head.chunks_to(from) {
         // `from` was found by the link of a chunk that had changed hands.
         Some(0) => head.chunk() != from.chunk(),
         // Whatever its number: it may be the same chunk again, with later entries.
-        ahead => ahead.is_some(),
+        ahead => ahead.is_none(),
     }
 }

@@ -352,6 +352,52 @@ fn a_scan_looks_ahead_but_not_past_an_older_entry_that_it_has_left() {
     assert_eq!(reader.earliest(), Tick::NEVER);
 }
 
+/// The owner pushes and trims a quarter of all serial numbers.
+fn pass_a_quarter(queue: &PendingQueue) {
+    let (shard, at) = (queue.shard(0), queue.shard(0).tail());
+    let serial = at.serial().wrapping_add(1 << 30);
+    let to = position::Position::new(serial, at.chunk(), at.cell());
+    shard.owner().tail.store(to.0, Ordering::Relaxed);
+    assert!(shard.move_head(at, to, [], &queue.chunks));
+}
+
+#[test]
+fn nothing_is_lost_however_much_is_trimmed_while_the_reader_sleeps() {
+    for (quarters, scans) in [
+        (1, false),
+        (2, false),
+        (3, false),
+        (1, true),
+        (2, true),
+        (3, true),
+    ] {
+        let slots = Slots::new(4000);
+        let queue = PendingQueue::new();
+        let (mut reader, mut wheel) = (Reader::default(), Wheel::new(&slots));
+        push(&queue, 0, entry(0, 5000), &slots);
+        scan(&mut reader, &queue, 1, &mut wheel);
+        (0..quarters).for_each(|_| pass_a_quarter(&queue));
+        wheel.filed.clear();
+        // One in twenty lives for long, so that the owner promotes.
+        for number in 1..4000 {
+            push(&queue, 0, entry(number, 10), &slots);
+            if number > 50 && (number - 50) % 20 != 0 {
+                slots.kill(number - 50);
+            }
+        }
+        assert!(queue.shard(0).overflow.len() > 0, "promoted");
+        if scans {
+            scan(&mut reader, &queue, 12, &mut wheel);
+        }
+        take_the_rest(&queue, &mut reader, &mut wheel);
+        let live = (1..4000).filter(|number| !slots.is_dead(entry(*number, 10)));
+        assert!(
+            wheel.filed.iter().copied().eq(live),
+            "{quarters} quarters, {scans}"
+        );
+    }
+}
+
 /// A shard that is always drained is not scanned for a long time: its serial numbers come round meanwhile.
 #[test]
 fn a_scan_finds_what_is_due_however_much_was_drained_since_the_last_one() {
@@ -363,12 +409,7 @@ fn a_scan_finds_what_is_due_however_much_was_drained_since_the_last_one() {
             push(&queue, 0, entry(0, 5000), &slots);
             scan(&mut reader, &queue, 1, &mut wheel);
             assert_eq!(queue.len(), 0, "few are taken at once");
-            // The owner pushes and trims a quarter of all serial numbers.
-            let (shard, at) = (queue.shard(0), queue.shard(0).tail());
-            let serial = at.serial().wrapping_add(1 << 30);
-            let to = position::Position::new(serial, at.chunk(), at.cell());
-            shard.owner().tail.store(to.0, Ordering::Relaxed);
-            assert!(shard.move_head(at, to, [], &queue.chunks));
+            pass_a_quarter(&queue);
         }
         wheel.filed.clear();
         for number in 0..200 {

@@ -106,7 +106,7 @@ impl Shard {
             }
             at => {
                 let at = Position(at);
-                let from = if at.is_before(head) { head } else { at };
+                let from = head.or_later(at);
                 self.sample(from, head, tail, chunks, liveness)
             }
         }
