@@ -31,6 +31,7 @@ on_both_timers![
     with_timeout_at_shares_one_deadline,
     interval_at_begins_at_its_moment,
     real_moments_are_never_early,
+    a_delay_counts_from_the_call_on_every_thread,
     a_real_moment_that_has_passed_fires,
     racing_resets_within_a_tick_fire_once_and_never_early,
 ];
@@ -401,6 +402,36 @@ fn real_moments_are_never_early(kind: Kind) {
     let moment = Instant::now() + ms(5);
     block_on(timer.sleep_until(moment)).unwrap();
     assert!(Instant::now() >= moment);
+}
+
+fn a_delay_counts_from_the_call_on_every_thread(kind: Kind) {
+    // How far the time that a call counts from may be behind the clock: see the limits.
+    const LAG: Duration = Duration::from_micros(1);
+    let timer = kind.real(ms(1));
+    timer.start().unwrap();
+    // The other thread's clock is read before, and its readings are handed over: what comes after them counts from later.
+    let (ask, asked) = mpsc::channel::<Instant>();
+    let (answer, answered) = mpsc::channel();
+    let handle = timer.handle();
+    let scheduling = thread::spawn(move || {
+        while let Ok(before) = asked.recv() {
+            let timeout = handle.new_timeout(|_| {}, FAR).unwrap();
+            let after = Instant::now();
+            answer.send((before, after, timeout)).unwrap();
+        }
+    });
+    let start = Instant::now();
+    while start.elapsed() < ms(50) {
+        ask.send(Instant::now()).unwrap();
+        let (before, after, timeout) = recv(&answered);
+        let deadline = timeout.deadline().unwrap();
+        assert!(deadline + LAG >= before + FAR);
+        assert!(deadline <= after + FAR + LAG);
+        assert!(timeout.remaining() <= FAR + LAG);
+        assert!(timeout.cancel());
+    }
+    drop(ask);
+    scheduling.join().unwrap();
 }
 
 fn a_real_moment_that_has_passed_fires(kind: Kind) {

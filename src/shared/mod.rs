@@ -187,6 +187,12 @@ impl Shared {
         self.clock.now()
     }
 
+    /// The time on the timer's clock, or just before: [`Clock::recent`].
+    #[inline]
+    pub(crate) fn recent(&self) -> u64 {
+        self.clock.recent()
+    }
+
     pub(crate) fn scale(&self) -> Scale {
         self.scale
     }
@@ -233,9 +239,15 @@ impl Shared {
         Tick(self.processed.get())
     }
 
+    /// A time on the timer's clock that has passed on every thread: no deadline that is counted from a
+    /// [recent](Self::recent) time on is early at a boundary before it.
+    pub(crate) fn passed_time(&self) -> u64 {
+        self.clock.now().saturating_sub(self.clock.lag())
+    }
+
     /// The last boundary that has passed. Only after the start.
     pub(crate) fn passed(&self) -> Tick {
-        self.passed_at(self.clock.now())
+        self.passed_at(self.passed_time())
     }
 
     /// The boundary that had passed at `now`.

@@ -136,7 +136,7 @@ impl Shared {
     #[inline]
     pub(crate) fn deadline(&self, when: When) -> (Tick, u64) {
         let at = match when {
-            When::After(delay) => self.clock.now().saturating_add(nanos(delay)),
+            When::After(delay) => self.clock.recent().saturating_add(nanos(delay)),
             When::At(time) => time,
         };
         // Relaxed: whoever asks has seen STARTED or later with Acquire.

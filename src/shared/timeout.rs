@@ -266,7 +266,7 @@ impl Timeout {
         let shared = self.shared();
         let status = self.slot().status();
         let now = match status.phase {
-            Phase::Pending => shared.clock.now(),
+            Phase::Pending => shared.clock.recent(),
             Phase::Stopped => shared.lifecycle.stopped_at(),
             _ => return Duration::ZERO,
         };

@@ -15,7 +15,14 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
+    /// The system's, for a timer with a thread of its own, which can wait until even a [recent](Clock::recent) time has
+    /// passed.
     pub(crate) fn system() -> Clock {
+        Clock::System(Monotonic::start_counting())
+    }
+
+    /// The system's, every time read from it: for a loop of the caller's, which comes when it wants.
+    pub(crate) fn exact() -> Clock {
         Clock::System(Monotonic::start())
     }
 
@@ -25,6 +32,24 @@ impl Clock {
         match self {
             Clock::System(clock) => clock.nanos(),
             Clock::Manual(clock) => clock.nanos(),
+        }
+    }
+
+    /// The present, or a time [so long](Clock::lag) ago, for what need not be more exact: half the price of scheduling is
+    /// reading the clock.
+    #[inline]
+    pub(crate) fn recent(&self) -> u64 {
+        match self {
+            Clock::System(clock) => clock.recent(),
+            Clock::Manual(clock) => clock.nanos(),
+        }
+    }
+
+    /// Nanoseconds that [`Clock::recent`] may be behind.
+    pub(crate) fn lag(&self) -> u64 {
+        match self {
+            Clock::System(clock) => clock.lag(),
+            Clock::Manual(_) => 0,
         }
     }
 

@@ -14,6 +14,13 @@
 
 #[forbid(unsafe_code)]
 mod clock;
+#[cfg(all(
+    target_os = "linux",
+    target_arch = "x86_64",
+    not(any(miri, hashed_wheel_loom))
+))]
+#[expect(unsafe_code, reason = "the processor's counter is read")]
+mod counter;
 #[forbid(unsafe_code)]
 mod manual;
 // Allowed, not expected: only Linux's clock needs it.
@@ -37,3 +44,21 @@ pub(crate) use period::next_at_fixed_rate;
 pub(crate) use scale::{FOREVER, Scale, nanos};
 pub(crate) use slack::ThreadSetting;
 pub(crate) use tick::Tick;
+
+/// Elsewhere every time is the system's.
+#[cfg(not(all(
+    target_os = "linux",
+    target_arch = "x86_64",
+    not(any(miri, hashed_wheel_loom))
+)))]
+mod counter {
+    pub(super) const LAG: u64 = 0;
+
+    pub(super) fn origin(_start: super::monotonic::source::Reading) -> Option<u64> {
+        None
+    }
+
+    pub(super) fn nanos() -> u64 {
+        unreachable!("there is no origin")
+    }
+}

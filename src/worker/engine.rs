@@ -181,7 +181,7 @@ impl<W: Wheel> Engine<W> {
 
     /// Fires what is due at `boundary`, until the timer is stopped. Returns how many have fired.
     fn fire(&mut self, shared: &Arc<Shared>, boundary: Tick, due: &[Entry]) -> usize {
-        let mut now = shared.now();
+        let mut now = shared.recent();
         // Counted rather than those that fire: those are the many.
         let mut skipped = 0;
         for (place, &entry) in due.iter().enumerate() {
@@ -204,7 +204,7 @@ impl<W: Wheel> Engine<W> {
                     match &self.executor {
                         Some(executor) if kind != Kind::Future => {
                             execute::dispatch(shared, executor, running, task);
-                            now = shared.now();
+                            now = shared.recent();
                         }
                         _ => {
                             let (again, after) = execute::run_inline(shared, running, task, now);

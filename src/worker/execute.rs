@@ -21,13 +21,13 @@ pub(crate) fn run_inline(
 ) -> (Option<Entry>, u64) {
     if task.kind() == Kind::Periodic {
         let task = run_periodic(shared, &running, task);
-        let ended = shared.now();
+        let ended = shared.recent();
         note_duration(shared, begun, ended);
         return (rearm_periodic(shared, running, task, |_| ()), ended);
     }
     count_expired(shared);
     run_once(shared, running, task);
-    let ended = shared.now();
+    let ended = shared.recent();
     note_duration(shared, begun, ended);
     (None, ended)
 }
@@ -145,15 +145,15 @@ impl DispatchedJob {
         };
         let shared = &self.shared;
         let _job = shared.enter(Activity::Job);
-        let begun = shared.now();
+        let begun = shared.recent();
         if task.kind() == Kind::Periodic {
             let task = run_periodic(shared, &running, task);
-            note_duration(shared, begun, shared.now());
+            note_duration(shared, begun, shared.recent());
             // Push while this run owns the slot: after that it may be cancelled and freed.
             rearm_periodic(shared, running, task, |entry| shared.enqueue(entry));
         } else {
             run_once(shared, running, task);
-            note_duration(shared, begun, shared.now());
+            note_duration(shared, begun, shared.recent());
         }
     }
 }

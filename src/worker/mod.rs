@@ -149,7 +149,9 @@ fn sleep(shared: &Shared, engine: &mut Engine<impl Wheel>) {
     let room = engine.can_transfer_before(wakeup);
     let until = || {
         let time = shared.time_of(wakeup)?;
-        Some(Duration::from_nanos(time.saturating_sub(shared.now())))
+        Some(Duration::from_nanos(
+            time.saturating_sub(shared.passed_time()),
+        ))
     };
     let slept = shared.queue().park_worker(wakeup, room, until, || {
         engine.transfer_and_recheck(shared, wakeup) || shared.is_shutdown()

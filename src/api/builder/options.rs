@@ -93,7 +93,11 @@ impl Options {
         let settings = Settings {
             name,
             scale: self.check(is_driven)?,
-            clock: self.clock.map_or_else(Clock::system, Clock::Manual),
+            clock: match self.clock {
+                Some(clock) => Clock::Manual(clock),
+                None if is_driven => Clock::exact(),
+                None => Clock::system(),
+            },
             max_pending: self.max_pending.unwrap_or(usize::MAX),
             factory: self.factory,
             thread_name: self.thread_name,

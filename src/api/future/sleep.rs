@@ -99,7 +99,7 @@ fn waking(waker: &Waker) -> (StoredTask<Timeout>, WakerId) {
 
 impl Sleep {
     pub(crate) fn new(timer: &Arc<Shared>, delay: Duration) -> Sleep {
-        Self::until(timer, timer.now().saturating_add(nanos(delay)))
+        Self::until(timer, timer.recent().saturating_add(nanos(delay)))
     }
 
     /// Completes at a time of the timer's clock.
@@ -200,7 +200,7 @@ impl Sleep {
     /// assert!(idle.as_mut().poll(&mut context).is_ready());
     /// ```
     pub fn reset(&mut self, delay: Duration) {
-        self.reset_to(self.timer.now().saturating_add(nanos(delay)));
+        self.reset_to(self.timer.recent().saturating_add(nanos(delay)));
     }
 
     /// Moves its deadline to a moment, as [`reset`](Sleep::reset) does. Reads no clock. A moment that has passed counts as a
