@@ -13,6 +13,8 @@ use crate::time::Tick;
 pub(super) const ATTEMPTS: usize = 3;
 /// Entries that are taken at once rather than looked at twice.
 const FEW: usize = if cfg!(hashed_wheel_loom) { 0 } else { 64 };
+/// An owner that pushes a part like this of what waits while it ages will soon have dropped what is dead by itself.
+const BRISK: usize = 64;
 /// How far ahead slots are fetched into the cache.
 const LOOKAHEAD: usize = 8;
 
@@ -86,8 +88,11 @@ impl Inlet {
             if self.draining.is_some() || shard.len() <= FEW {
                 self.draining.get_or_insert(tail);
             } else if now.saturating_sub(marked_at) >= AGE {
-                self.draining = Some(mark);
                 self.mark = Some((tail, now));
+                if mark.distance(tail) * BRISK >= shard.len() && self.earliest() > due {
+                    return false;
+                }
+                self.draining = Some(mark);
             } else {
                 return !self.scan([due, near], shard, chunks, tail, budget, sink);
             }

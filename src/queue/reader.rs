@@ -5,7 +5,8 @@
 //! A timeout that is cancelled while its entry waits in its shard costs the timer thread nothing. So on a system clock
 //! ([`Take::Soon`]) entries stay in their shard as long as they can:
 //!
-//! - A shard with few entries is **drained**: taken out whole. So are, of any shard, those that were there [`AGE`] ago.
+//! - A shard with few entries is **drained**: taken out whole. So are, of any shard, those that were there [`AGE`] ago, unless
+//!   nothing in it is due soon and its owner has pushed many since: it drops what is dead by itself.
 //! - Otherwise a shard that may hold something due soon is **scanned**: what is due soon is *copied* to the wheel, in
 //!   order, and stays where it is. When the owner, a drain or a later scan comes to it, it is left out: the wheel has it.
 //!

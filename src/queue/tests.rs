@@ -171,6 +171,49 @@ fn young_entries_that_are_not_due_stay_where_they_are() {
 }
 
 /// Copies what is due soon, in small steps.
+#[test]
+fn old_entries_stay_with_an_owner_that_pushes_many_until_something_is_due() {
+    let slots = Slots::new(20_000);
+    let queue = PendingQueue::new();
+    let (mut reader, mut wheel) = (Reader::default(), Wheel::new(&slots));
+    let mut next = 0;
+    let mut push_some = |count, due| {
+        for number in next..next + count {
+            push(&queue, 0, entry(number, due), &slots);
+        }
+        next += count;
+    };
+    let mut now = 0;
+    let mut take_after_age = |due| {
+        now += reader::AGE;
+        reader.look(&queue, now);
+        let take = Take::Soon {
+            due: Tick(due),
+            near: Tick(due),
+            now,
+        };
+        while {
+            reader.transfer(&queue, take, usize::MAX, &mut wheel);
+            reader.is_interrupted()
+        } {}
+        wheel.filed.len()
+    };
+    push_some(6400, 50);
+    assert_eq!(take_after_age(9), 0, "they are seen for the first time");
+    for _ in 0..3 {
+        push_some(200, 50);
+        assert_eq!(take_after_age(9), 0, "the owner looks after them");
+    }
+    push_some(100, 50);
+    assert_eq!(take_after_age(9), 7000, "too few pushed for so many");
+    push_some(200, 20);
+    assert_eq!(take_after_age(9), 7000);
+    push_some(200, 50);
+    assert_eq!(take_after_age(20), 7300, "something is due: all that is old");
+    assert_eq!(take_after_age(20), 7500, "nothing was pushed since");
+    assert!(wheel.filed.into_iter().eq(0..7500));
+}
+
 fn scan(reader: &mut Reader, queue: &PendingQueue, due: u64, wheel: &mut Wheel<'_>) {
     scan_ahead(reader, queue, [due, due], wheel);
 }
