@@ -209,7 +209,11 @@ fn old_entries_stay_with_an_owner_that_pushes_many_until_something_is_due() {
     push_some(200, 20);
     assert_eq!(take_after_age(9), 7000);
     push_some(200, 50);
-    assert_eq!(take_after_age(20), 7300, "something is due: all that is old");
+    assert_eq!(
+        take_after_age(20),
+        7300,
+        "something is due: all that is old"
+    );
     assert_eq!(take_after_age(20), 7500, "nothing was pushed since");
     assert!(wheel.filed.into_iter().eq(0..7500));
 }

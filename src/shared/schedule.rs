@@ -136,9 +136,25 @@ impl Shared {
     #[inline]
     pub(crate) fn deadline(&self, when: When) -> (Tick, u64) {
         let at = match when {
-            When::After(delay) => self.clock.recent().saturating_add(nanos(delay)),
+            When::After(delay) => match self.clock.glance() {
+                Some(now) => now.saturating_add(nanos(delay)),
+                None => return self.deadline_after(delay),
+            },
             When::At(time) => time,
         };
+        self.due_at(at, when)
+    }
+
+    /// The same when the system's clock has to be read. A call of its own, and the last one, so that the usual way needs no
+    /// registers saved.
+    #[cold]
+    fn deadline_after(&self, delay: Duration) -> (Tick, u64) {
+        let at = self.clock.recent().saturating_add(nanos(delay));
+        self.due_at(at, When::After(delay))
+    }
+
+    #[inline]
+    fn due_at(&self, at: u64, when: When) -> (Tick, u64) {
         // Relaxed: whoever asks has seen STARTED or later with Acquire.
         if at >= self.end.load(Ordering::Relaxed) {
             return self.no_deadline(at);

@@ -45,6 +45,15 @@ impl Clock {
         }
     }
 
+    /// [`Clock::recent`], if the system's clock need not be read for it.
+    #[inline]
+    pub(crate) fn glance(&self) -> Option<u64> {
+        match self {
+            Clock::System(clock) => clock.glance(),
+            Clock::Manual(clock) => Some(clock.nanos()),
+        }
+    }
+
     /// Nanoseconds that [`Clock::recent`] may be behind.
     pub(crate) fn lag(&self) -> u64 {
         match self {

@@ -62,21 +62,28 @@ impl Monotonic {
 
     /// Nanoseconds since the start. A call, so that who needs a recent time only keeps no registers for it.
     #[inline(never)]
-    pub(crate) fn nanos(self) -> u64 {
+    pub(crate) fn nanos(&self) -> u64 {
         source::since(self.origin)
     }
 
     /// Nanoseconds since the start, [`Monotonic::lag`] ago at most.
     #[inline]
-    pub(crate) fn recent(self) -> u64 {
+    pub(crate) fn recent(&self) -> u64 {
         match self.counted {
             Some(origin) => counter::nanos().saturating_sub(origin),
             None => self.nanos(),
         }
     }
 
+    /// [`Monotonic::recent`], if the system's clock need not be read for it.
+    #[inline]
+    pub(crate) fn glance(&self) -> Option<u64> {
+        let origin = self.counted?;
+        Some(counter::glance()?.saturating_sub(origin))
+    }
+
     /// How far [`Monotonic::recent`] may be behind.
-    pub(crate) fn lag(self) -> u64 {
+    pub(crate) fn lag(&self) -> u64 {
         self.counted.map_or(0, |_| counter::LAG)
     }
 }

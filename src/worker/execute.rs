@@ -4,7 +4,7 @@ use crate::catch_panic::log_catching;
 use crate::entry::Entry;
 use crate::shared::{Activity, Job, Shared, Timeout, When};
 use crate::slots::{Kind, ReleaseResult, Running, StoredTask};
-use crate::time::{Period, Tick, nanos, next_at_fixed_rate};
+use crate::time::{FOREVER, Period, Tick, nanos, next_at_fixed_rate};
 use std::sync::Arc;
 
 /// Takes jobs.
@@ -109,16 +109,15 @@ fn rearm_periodic(
 /// The due tick and deadline of the next run after deadline `last`.
 fn next_run(shared: &Shared, last: u64, period: Period) -> (Tick, u64) {
     let started = shared.started_at();
-    let now = shared.now().saturating_sub(started);
     let deadline = match period {
         Period::FixedRate(period) => {
-            let passed = shared
-                .scale()
-                .time_of(shared.scale().passed(now))
-                .unwrap_or(now);
-            next_at_fixed_rate(last, nanos(period), passed)
+            let passed = shared.scale().time_of(shared.passed());
+            next_at_fixed_rate(last, nanos(period), passed.unwrap_or(FOREVER))
         }
-        Period::FixedDelay(delay) => now.saturating_add(nanos(delay)),
+        Period::FixedDelay(delay) => {
+            let now = shared.now().saturating_sub(started);
+            now.saturating_add(nanos(delay))
+        }
     };
     shared.deadline(When::At(deadline.saturating_add(started)))
 }

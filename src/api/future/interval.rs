@@ -218,11 +218,10 @@ impl Interval {
     /// The deadline of the tick after the one that has just been given.
     fn next(&self) -> u64 {
         let (timer, last) = (self.sleep.shared(), self.sleep.time());
-        let now = timer.now();
-        let passed = timer.passed_at(now);
+        let passed = timer.passed();
         match self.missed {
             MissedTicks::Burst if self.bursts() => last.saturating_add(self.period),
-            MissedTicks::Delay if self.due() < passed => now.saturating_add(self.period),
+            MissedTicks::Delay if self.due() < passed => timer.now().saturating_add(self.period),
             _ => {
                 let passed = timer.time_of(passed).unwrap_or(timer.started_at());
                 next_at_fixed_rate(last, self.period, passed)
