@@ -13,6 +13,8 @@ use std::ops::Range;
 
 /// Entries in a chunk.
 pub(super) const CELLS: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 31 };
+/// The cell in the middle of a chunk, before which a push has a part of its owner's other work to do. In a model that is the end.
+pub(super) const MIDDLE: u32 = if cfg!(hashed_wheel_loom) { CELLS } else { 15 };
 /// Chunks of the first block: 32 KiB.
 const FIRST: u32 = if cfg!(hashed_wheel_loom) { 8 } else { 64 };
 

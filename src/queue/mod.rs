@@ -102,16 +102,16 @@ impl PendingQueue {
             return fence(Ordering::SeqCst);
         }
         let tail = shard.tail();
-        if tail.is_chunk_end() {
-            return self.push_to_next(number, shard, entry, liveness, passed);
+        if tail.is_stop() {
+            return self.push_at_stop(number, shard, entry, liveness, passed);
         }
         shard.append(tail, entry, &self.chunks);
         self.tell(number, shard, entry.due(), false, passed);
     }
 
-    /// The same when a chunk is to be opened. A call of its own, so that the usual one needs no registers saved.
+    /// The same at the end of a chunk or in its middle. A call of its own, so that the usual one needs no registers saved.
     #[cold]
-    fn push_to_next(
+    fn push_at_stop(
         &self,
         number: u32,
         shard: &Shard,
@@ -119,7 +119,12 @@ impl PendingQueue {
         liveness: &impl Liveness,
         passed: impl Fn() -> Tick,
     ) {
-        let (tail, growth) = shard.open(shard.tail(), &self.chunks, liveness);
+        let tail = shard.tail();
+        let (tail, growth) = if tail.is_chunk_end() {
+            shard.open(tail, &self.chunks, liveness)
+        } else {
+            (tail, shard.sample_further(tail, &self.chunks, liveness))
+        };
         shard.append(tail, entry, &self.chunks);
         let crowded = growth == Growth::Crowded;
         self.tell(number, shard, entry.due(), crowded, passed);

@@ -1,6 +1,6 @@
 //! A place in the stream of entries that one shard has ever held.
 
-use super::chunk::{CELLS, ChunkId, LIMIT};
+use super::chunk::{CELLS, ChunkId, LIMIT, MIDDLE};
 use std::fmt;
 
 /// `serial:32 | chunk:26 | cell:6`, in one word, so that one compare-and-swap moves it.
@@ -39,6 +39,12 @@ impl Position {
     #[inline]
     pub(super) fn is_chunk_end(self) -> bool {
         self.cell() == CELLS
+    }
+
+    /// The next push has more to do than to append.
+    #[inline]
+    pub(super) fn is_stop(self) -> bool {
+        self.cell() == CELLS || self.cell() == MIDDLE
     }
 
     /// The position in the same chunk, `cells` further on.

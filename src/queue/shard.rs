@@ -24,12 +24,12 @@
 //! may already be in use elsewhere, and what was read may be anything. Who moves the head out of a chunk gives the
 //! chunk back.
 //!
-//! # What the owner does beside (when it opens a chunk, once in [`CELLS`] pushes)
+//! # What the owner does beside (when it opens a chunk, once in [`CELLS`] pushes; a step of sampling also half-way)
 //!
 //! - **Trim**: it passes over dead entries at the head, and over those that the timer thread has copied to its wheel, as many as
 //!   the other steps leave of [`LOOKS`](super::trim::LOOKS). Timeouts of one length end about in the order in which they began, so what is
 //!   cancelled soon never reaches the timer thread.
-//! - **Sample**, when more than [`Owner::limit`] entries wait: one entry of each of the next few chunks, until it has
+//! - **Sample**, when more than [`Owner::limit`] entries wait: one entry of each of the next two chunks, until it has
 //!   been through all of them. If most live, the limit grows. Otherwise
 //! - **promote**: the live entries of the first chunk become a *batch*, a chunk of their own, which goes through the overflow, and
 //!   the head passes the chunk. So one live entry at the head does not keep thousands of dead ones.

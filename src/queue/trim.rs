@@ -16,8 +16,9 @@ pub(super) const FEW: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 1024 };
 const MANY: u32 = 262_144;
 /// Entries that are worth telling the timer thread about: it moves them in about half a millisecond.
 const CROWD: u32 = if cfg!(hashed_wheel_loom) { 2 } else { 8192 };
-/// Chunks of which one sampling step looks at an entry each.
-const SAMPLED_CHUNKS: u32 = 4;
+/// Chunks of which one sampling step looks at an entry each. There are two steps for each chunk that is opened, so that one call
+/// does not wait for memory so often: the chunks lead to each other.
+const SAMPLED_CHUNKS: u32 = if cfg!(hashed_wheel_loom) { 4 } else { 2 };
 
 /// No chunk has cell 63.
 pub(super) const NOT_SAMPLING: u64 = 63;
@@ -104,10 +105,22 @@ impl Shard {
                 self.owner().sampled_live.store(0, Ordering::Relaxed);
                 self.sample(head, head, tail, chunks, liveness)
             }
+            _ => self.sample_further(tail, chunks, liveness),
+        }
+    }
+
+    /// Goes on with sampling, if that is under way. For the owner.
+    pub(super) fn sample_further(
+        &self,
+        tail: Position,
+        chunks: &Chunks,
+        liveness: &impl Liveness,
+    ) -> Growth {
+        match self.owner().sampling.load(Ordering::Relaxed) {
+            NOT_SAMPLING | PROMOTING => Growth::Usual,
             at => {
-                let at = Position(at);
-                let from = head.or_later(at);
-                self.sample(from, head, tail, chunks, liveness)
+                let head = self.head();
+                self.sample(head.or_later(Position(at)), head, tail, chunks, liveness)
             }
         }
     }
