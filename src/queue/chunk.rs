@@ -150,9 +150,6 @@ impl Chunks {
             self.free.release_one(id);
             too_many();
         }
-        // With the fence of a scan, which reads cells that may have changed hands: whoever reads what is written from here on
-        // sees that the head of the chunk's last owner has left it, which happened before its release.
-        fence(Ordering::Release);
         let word = id / 64;
         let (touched, bit) = (self.touched.get_or_grow(word / 64), 1 << (word % 64));
         // The loads keep the usual case free of locked instructions. Relaxed: figures, and hints for `discard_free`.
@@ -164,7 +161,15 @@ impl Chunks {
         if word >= self.used_words.load(Ordering::Relaxed) {
             self.used_words.fetch_max(word + 1, Ordering::Relaxed);
         }
-        (ChunkId(id), Chunk(self.table.get_or_grow(id)))
+        self.reuse(ChunkId(id))
+    }
+
+    /// A chunk that the caller owns, for other entries.
+    pub(super) fn reuse(&self, id: ChunkId) -> (ChunkId, Chunk<'_>) {
+        // With the fence of a scan, which reads cells that may have changed hands: whoever reads what is written from here on
+        // sees that the head of the chunk's last owner has left it, which happened before its release.
+        fence(Ordering::Release);
+        (id, Chunk(self.table.get_or_grow(id.0)))
     }
 
     /// Gives a chunk back that the caller owns.

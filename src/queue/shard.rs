@@ -250,8 +250,11 @@ impl Shard {
         chunks: &Chunks,
         liveness: &impl Liveness,
     ) -> (Position, Growth) {
-        let growth = self.tidy(tail, chunks, liveness);
-        let (id, chunk) = chunks.claim(tail.chunk());
+        let (growth, emptied) = self.tidy(tail, chunks, liveness);
+        let (id, chunk) = match emptied {
+            Some(id) => chunks.reuse(id),
+            None => chunks.claim(tail.chunk()),
+        };
         chunk.clear_header();
         // Only a guess at what a scan will look for: what the last one has looked for.
         let near = self.copied().due;

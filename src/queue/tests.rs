@@ -343,7 +343,11 @@ fn a_scan_does_not_take_a_chunk_for_what_it_was_before() {
             {
                 let number = numbers.next().expect("the chunk is used again");
                 push(&queue, 0, entry(number, 9999), &slots);
-                slots.kill(number.saturating_sub(50).max(PUSHED));
+                // Many at once, so that chunks are given back, and claimed again.
+                if number % 128 == 0 {
+                    (number.saturating_sub(138).max(PUSHED)..number - 10)
+                        .for_each(|number| slots.kill(number));
+                }
             }
         }
     });

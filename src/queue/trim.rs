@@ -27,18 +27,32 @@ const PROMOTING: u64 = 62;
 impl Shard {
     /// Looks at no more than [`LOOKS`] entries, and moves no more than two chunks of them. `tail` stands at the end of a
     /// chunk.
-    pub(super) fn tidy(&self, tail: Position, chunks: &Chunks, liveness: &impl Liveness) -> Growth {
+    ///
+    /// Returns also a chunk that it has emptied and not given back, if there is one: it is in the cache.
+    pub(super) fn tidy(
+        &self,
+        tail: Position,
+        chunks: &Chunks,
+        liveness: &impl Liveness,
+    ) -> (Growth, Option<ChunkId>) {
         let promoting = self.owner().sampling.load(Ordering::Relaxed) == PROMOTING;
         let reserved = if promoting { CELLS } else { SAMPLED_CHUNKS };
         let copied = if self.overflow.is_copying() { CELLS } else { 0 };
-        self.trim(LOOKS - (reserved + copied) as usize, tail, chunks, liveness);
+        let emptied = self.trim(LOOKS - (reserved + copied) as usize, tail, chunks, liveness);
         let growth = self.check_limit(tail, chunks, liveness);
         self.overflow.compact(chunks, liveness);
-        growth
+        (growth, emptied)
     }
 
-    /// Passes over dead entries at the head, at most `most`. For the owner.
-    fn trim(&self, most: usize, tail: Position, chunks: &Chunks, liveness: &impl Liveness) {
+    /// Passes over dead entries at the head, at most `most`. Returns one of the chunks that this has emptied, which is the caller's
+    /// now. For the owner.
+    fn trim(
+        &self,
+        most: usize,
+        tail: Position,
+        chunks: &Chunks,
+        liveness: &impl Liveness,
+    ) -> Option<ChunkId> {
         let head = self.head();
         let copied = self.copied();
         let mut at = head;
@@ -46,9 +60,7 @@ impl Shard {
         let mut leaving = left.iter_mut();
         let mut budget = most as u32;
         while budget > 0 && at != tail {
-            let Some((from, chunk)) = self.resolve(at, chunks) else {
-                return;
-            };
+            let (from, chunk) = self.resolve(at, chunks)?;
             if from.serial() != at.serial() {
                 if let Some(place) = leaving.next() {
                     *place = at.chunk();
@@ -70,11 +82,15 @@ impl Shard {
                 break;
             }
         }
-        if at != head {
-            looked::reach(Step::Trimming);
-            self.move_head(head, at, left, chunks);
-        }
         looked::note(most - budget as usize);
+        if at == head {
+            return None;
+        }
+        looked::reach(Step::Trimming);
+        // The first one stays with the owner, unless it is none.
+        let [kept, others @ ..] = left;
+        let moved = self.move_head(head, at, others, chunks);
+        (moved && kept != ChunkId::NONE).then_some(kept)
     }
 
     /// Samples or promotes, if more entries wait than the limit. For the owner.

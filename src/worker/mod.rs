@@ -49,7 +49,7 @@ impl<W: Wheel> Driver for Engine<W> {
                     next = self.next_filed_tick(passed);
                 }
             } else {
-                self.transfer(shared);
+                self.publish_counters(shared);
                 // One step at a time: the clock goes on.
                 if !self.is_transferring() && !self.sweep(shared) && !self.give_memory_back(shared)
                 {
