@@ -12,6 +12,10 @@
 //! count as processed, except for as many as are needed to take in what has been waiting: those are caught up like any
 //! missed boundary.
 
+mod looped;
+mod memory;
+mod sweep;
+
 use super::execute::{self, Executor};
 use crate::catch_panic::catch_panic;
 use crate::entry::Entry;
@@ -20,14 +24,12 @@ use crate::shared::Shared;
 use crate::slots::{ClaimResult, Kind};
 use crate::time::Tick;
 use crate::wheel::Wheel;
+use memory::MemoryBack;
 use std::cell::Cell;
 use std::mem;
 use std::sync::Arc;
+use sweep::Round;
 
-/// Dead entries allowed in the wheel, however few live ones there are.
-const MAX_DEAD: usize = 4096;
-/// The least number of entries in one step of a sweep.
-const SWEEP_STEP: usize = 4096;
 /// The time to move an entry to the wheel, an upper estimate of the average.
 const MOVE_NANOS: u64 = 100;
 /// How far beyond what has to leave the queue now a scan looks. Less than the reader's age, so that it has fired by then.
@@ -36,59 +38,8 @@ const NEAR_NANOS: u64 = 100_000_000;
 const TRANSFER_NANOS: u64 = 4_000_000;
 /// The distance at which slots are prefetched when firing.
 const LOOKAHEAD: usize = 8;
-/// So many entries in the wheel are looked at before the caller's loop is told when to turn again.
-const FEW: usize = 64;
-/// Slots that are kept however few are in use: a quarter of a megabyte.
-const KEPT_SLOTS: usize = 4096;
-/// How long few slots must have been in use before memory goes back.
-const QUIET_NANOS: u64 = 1_000_000_000;
 /// The capacity that the buffer of due entries keeps.
 const KEPT_DUE: usize = 1 << 16;
-
-/// One round of a sweep through the wheel.
-///
-/// More than half of the entries are dead when a round begins, and it looks at each of them, so it removes more than
-/// half of what it looks at. Unless `seq` has wrapped within one life: then a dead entry may pass for live.
-/// A round that removes less than an eighth is not worth another before the wheel has changed: the next
-/// begins when half as many entries have been transferred as it looked at. So sweeping comes to an end, and costs
-/// each entry that is transferred a few looks at most, whatever the entries look like.
-#[derive(Default)]
-struct Round {
-    /// Entries that it has yet to look at; 0 between two rounds.
-    left: usize,
-    looked: usize,
-    removed: usize,
-    /// None begins before so many have been transferred.
-    not_before: u64,
-}
-
-impl Round {
-    /// Notes a step.
-    fn step(&mut self, looked: usize, removed: usize, transferred: u64) {
-        self.looked += looked;
-        self.removed += removed;
-        self.left = self.left.saturating_sub(looked);
-        if self.left == 0 {
-            if self.removed < self.looked / 8 {
-                self.not_before = transferred + self.looked as u64 / 2;
-            }
-            self.end();
-        }
-    }
-
-    fn end(&mut self) {
-        (self.left, self.looked, self.removed) = (0, 0, 0);
-    }
-}
-
-/// When the memory of slots that a burst has used goes back to the system.
-#[derive(Default)]
-struct MemoryBack {
-    /// When the slots in use were last seen not to be few, on the timer's clock.
-    busy_at: u64,
-    /// Where a pass over the slots stands.
-    at: Option<u32>,
-}
 
 /// The timer thread's own state.
 pub(crate) struct Engine<W> {
@@ -221,105 +172,6 @@ impl<W: Wheel> Engine<W> {
     }
 }
 
-/// For the caller's own loop.
-impl<W: Wheel> Engine<W> {
-    /// Tasks run or handed over so far.
-    pub(super) fn fired(&self) -> u64 {
-        self.fired
-    }
-
-    /// Goes to the next boundary that has work, if it has passed, and holds what is due there for [`Engine::fire_held`]. A
-    /// cascade is done here, so that it wakes nobody who is late for it. Returns `true` if there may be more.
-    pub(super) fn hold_next(&mut self, shared: &Shared, next: Option<Tick>) -> bool {
-        self.settle_held(shared);
-        let Some(boundary) = next.filter(|_| self.held.is_empty()) else {
-            return false;
-        };
-        self.wheel.advance(boundary, &mut self.held, shared);
-        self.transfer_budget = self.max_transfers;
-        self.held_at = boundary;
-        self.settle_held(shared);
-        self.held.is_empty()
-    }
-
-    /// Keeps of what is held only what is still due.
-    fn settle_held(&mut self, shared: &Shared) {
-        let (wheel, at) = (&mut self.wheel, self.held_at);
-        self.held
-            .retain(|&entry| match shared.slot(entry.slot()).live_due(entry) {
-                None | Some(Tick::NEVER) => false,
-                Some(due) if due > at => {
-                    wheel.insert(entry.at(due));
-                    false
-                }
-                Some(_) => true,
-            });
-    }
-
-    /// After so many transfers all that waits now has been met.
-    pub(super) fn transfers_to_go(&mut self, shared: &Shared) -> usize {
-        self.reader.look(shared.queue(), shared.now());
-        self.reader.transfers_to_go(shared.queue())
-    }
-
-    /// Fires what `next_due` has found.
-    pub(super) fn fire_held(&mut self, shared: &Arc<Shared>) {
-        if !self.held.is_empty() {
-            let mut held = mem::take(&mut self.held);
-            self.fire_all(shared, self.held_at, &mut held);
-            self.held = held;
-        }
-    }
-
-    /// Announces the tick until which the caller's loop may sleep, and returns it.
-    pub(super) fn plan_sleep(&mut self, shared: &Shared) -> Tick {
-        let plan = self.plan(shared);
-        shared.queue().announce_plan(plan);
-        self.planned = Some(plan);
-        plan
-    }
-
-    /// The last check after a plan was announced: transfers what has been pushed, and returns the tick that would be
-    /// announced now.
-    pub(super) fn transfer_and_replan(&mut self, shared: &Shared) -> Tick {
-        self.transfer(shared);
-        self.plan(shared)
-    }
-
-    fn plan(&mut self, shared: &Shared) -> Tick {
-        // After the transfer: what that has seen is counted as scheduled.
-        if shared.is_idle() {
-            return Tick::NEVER;
-        }
-        // A few entries are looked at, so that dead ones wake nobody.
-        let mut unseen = self.wheel.len();
-        if unseen <= FEW {
-            let filed = unseen;
-            while unseen > 0 {
-                let looked = self.wheel.sweep(FEW, shared);
-                unseen = unseen.saturating_sub(looked.max(1));
-            }
-            self.swept += (filed - self.wheel.len()) as u64;
-        }
-        if self.held.is_empty() {
-            self.next_wakeup(shared)
-        } else {
-            self.held_at
-        }
-    }
-
-    /// Accounts for the sleep of the caller's loop, if it has slept.
-    pub(super) fn end_planned_sleep(&mut self, shared: &Shared) {
-        let Some(plan) = self.planned.take() else {
-            return;
-        };
-        // As after the sleep of a thread: nothing was due before the plan, nor before the push that called the hook.
-        let pushed = shared.queue().withdraw_plan();
-        let idle = pushed.unwrap_or_else(|| shared.passed());
-        self.account_for_sleep(shared, idle.min(plan.previous()));
-    }
-}
-
 impl<W: Wheel> Engine<W> {
     /// The next boundary that has work. On a system clock, entries that are due soon have been moved to the wheel.
     pub(super) fn next_tick(&mut self, shared: &Shared) -> Option<Tick> {
@@ -430,32 +282,6 @@ impl<W: Wheel> Engine<W> {
         self.publish_counters(shared);
     }
 
-    /// Removes some dead entries if there are too many. Returns `true` if there were.
-    pub(super) fn sweep(&mut self, shared: &Shared) -> bool {
-        let filed = self.wheel.len();
-        // A live timeout has at most one live entry. The rest is dead.
-        if filed <= MAX_DEAD || filed as u64 <= 2 * shared.pending() + MAX_DEAD as u64 {
-            self.round.end();
-            return false;
-        }
-        if self.round.left == 0 {
-            if self.transferred < self.round.not_before {
-                return false;
-            }
-            self.round.left = filed;
-        }
-        // Faster than entries come in.
-        let come_in = (self.transferred - self.swept_at) as usize;
-        self.swept_at = self.transferred;
-        let step = SWEEP_STEP.max(2 * come_in);
-        let looked = self.wheel.sweep(step, shared);
-        let removed = filed - self.wheel.len();
-        self.swept += removed as u64;
-        self.round.step(looked, removed, self.transferred);
-        self.publish_counters(shared);
-        true
-    }
-
     /// The next boundary up to `passed` that the wheel has work at, if the queue need not be looked at before.
     pub(super) fn next_filed_tick(&self, passed: Tick) -> Option<Tick> {
         if self.reader.is_cut() {
@@ -467,30 +293,6 @@ impl<W: Wheel> Engine<W> {
     /// Returns `true` if entries are waiting that a transfer can go on with at once.
     pub(super) fn is_transferring(&self) -> bool {
         self.reader.is_interrupted()
-    }
-
-    /// Begins to give memory back if the slots in use have stayed below a quarter of those held for a second, as far as
-    /// this thread has seen.
-    pub(super) fn check_memory(&mut self, shared: &Shared) {
-        let (held, now) = (shared.held_slots(), shared.now());
-        if held <= KEPT_SLOTS || shared.pending() as usize >= held / 4 {
-            self.memory_back.busy_at = now;
-        } else if now.saturating_sub(self.memory_back.busy_at) >= QUIET_NANOS {
-            self.memory_back.busy_at = now;
-            self.memory_back.at.get_or_insert(0);
-        }
-    }
-
-    /// Gives a few megabytes back, if that is under way. Returns `true` if it was.
-    pub(super) fn give_memory_back(&mut self, shared: &Shared) -> bool {
-        let Some(at) = self.memory_back.at else {
-            return false;
-        };
-        self.memory_back.at = shared.discard_free_slots(at);
-        if self.memory_back.at.is_none() {
-            shared.queue().discard_free();
-        }
-        true
     }
 
     /// Publishes the counters.

@@ -3,7 +3,8 @@
 //! The timer is on a manual clock, but the test has put its own engine in its place: the clock moves time, and nothing
 //! happens unless the test does it.
 
-use super::{Engine, MAX_DEAD, MOVE_NANOS, Round, SWEEP_STEP, TRANSFER_NANOS};
+use super::sweep::{MAX_DEAD, SWEEP_STEP};
+use super::{Engine, MOVE_NANOS, TRANSFER_NANOS};
 use crate::entry::{Entry, Liveness, SlotId};
 use crate::metrics::WheelCounters;
 use crate::shared::{Driver, Settings, Shared};
@@ -334,26 +335,6 @@ fn a_sweep_that_finds_nothing_dead_comes_to_an_end() {
     while bench.engine.sweep(&shared) {}
     let stats = bench.timer.stats();
     assert!(stats.filed <= 2 * stats.pending + 4096, "{stats:?}");
-}
-
-#[test]
-fn a_round_that_removes_less_than_an_eighth_puts_off_the_next() {
-    let after = |steps: &[(usize, usize)]| {
-        let mut round = Round {
-            left: 16,
-            ..Round::default()
-        };
-        for &(looked, removed) in steps {
-            round.step(looked, removed, 100);
-        }
-        if round.left == 0 {
-            assert_eq!((round.looked, round.removed), (0, 0), "it has ended");
-        }
-        (round.left, round.not_before)
-    };
-    assert_eq!(after(&[(8, 0)]), (8, 0), "it is not over yet");
-    assert_eq!(after(&[(8, 0), (8, 1)]), (0, 108));
-    assert_eq!(after(&[(8, 0), (8, 2)]), (0, 0), "an eighth is enough");
 }
 
 #[test]
