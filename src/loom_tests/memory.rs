@@ -83,7 +83,7 @@ fn the_last_handle_of_a_closed_timer_frees_its_memory_once_and_last() {
         let memory = Arc::new(Memory {
             there: UnsafeCell::new(true),
             slot: free_slot(),
-            lifecycle: Lifecycle::new(),
+            lifecycle: Lifecycle::default(),
             retired: Mutex::new(false),
         });
         assert_eq!(memory.lifecycle.begin_start(), StartDecision::Starting);

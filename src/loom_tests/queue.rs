@@ -401,7 +401,7 @@ fn schedule_and_stop(prepare: fn(&Queue)) -> &'static str {
     let timer = Arc::new(Timer {
         slot: free_slot(),
         queue: Queue::new(),
-        lifecycle: Lifecycle::new(),
+        lifecycle: Lifecycle::default(),
     });
     unexplored(|| {
         assert_eq!(timer.lifecycle.begin_start(), StartDecision::Starting);

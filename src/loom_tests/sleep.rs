@@ -240,7 +240,7 @@ fn a_push_wakes_the_worker_in_place_of_one_that_is_suspended() {
 fn stop_wakes_the_worker_in_place_of_one_that_is_suspended() {
     explore(["suspended", "nobody was suspended"], || {
         let queue = queue();
-        let lifecycle = Arc::new(Lifecycle::new());
+        let lifecycle = Arc::new(Lifecycle::default());
         unexplored(|| {
             assert_eq!(lifecycle.begin_start(), StartDecision::Starting);
             lifecycle.started(0);
@@ -328,7 +328,7 @@ fn a_crowded_shard_wakes_the_worker_unless_it_could_do_nothing() {
 fn stop_wakes_a_worker_that_is_falling_asleep() {
     explore(ENDS, || {
         let queue = queue();
-        let lifecycle = Arc::new(Lifecycle::new());
+        let lifecycle = Arc::new(Lifecycle::default());
         assert_eq!(lifecycle.begin_start(), StartDecision::Starting);
         lifecycle.started(0);
         let stop = thread::spawn({

@@ -5,20 +5,11 @@ use crate::memory::BoxTable;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The counters of one timer, without those that each thread keeps.
+#[derive(Default)]
 pub(crate) struct Metrics {
     pub(crate) shared: SharedCounters,
     pub(crate) worker: WorkerCounters,
     pub(crate) lateness: Recorder,
-}
-
-impl Metrics {
-    pub(crate) fn new() -> Metrics {
-        Metrics {
-            shared: SharedCounters::default(),
-            worker: WorkerCounters::default(),
-            lateness: Recorder::new(),
-        }
-    }
 }
 
 /// Counters that several threads change, rarely enough to share.

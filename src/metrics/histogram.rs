@@ -43,14 +43,16 @@ pub(crate) struct Recorder {
     max: AtomicU64,
 }
 
-impl Recorder {
-    pub(crate) const fn new() -> Recorder {
+impl Default for Recorder {
+    fn default() -> Self {
         Recorder {
             counts: [const { AtomicU64::new(0) }; BUCKETS],
             max: AtomicU64::new(0),
         }
     }
+}
 
+impl Recorder {
     /// Counts a task that began so many nanoseconds after its deadline. Only for the timer thread.
     #[inline]
     pub(crate) fn record(&self, nanos: u64) {

@@ -38,6 +38,7 @@ pub enum TimerState {
     Shutdown,
 }
 
+/// The first: that of a lifecycle by default.
 const INIT: u8 = 0;
 const STARTING: u8 = 1;
 const STARTED: u8 = 2;
@@ -46,6 +47,7 @@ const SHUTDOWN: u8 = 3;
 /// Stopped by an owner's drop that does not wait.
 const SHUTDOWN_DETACHED: u8 = 4;
 
+#[derive(Default)]
 pub(crate) struct Lifecycle {
     /// One of the constants above. Sequentially consistent where the sleep and stop protocols say so.
     state: AtomicU8,
@@ -89,16 +91,6 @@ pub(crate) enum StopDecision {
 }
 
 impl Lifecycle {
-    pub(crate) fn new() -> Lifecycle {
-        Lifecycle {
-            state: AtomicU8::new(INIT),
-            started_at: AtomicU64::new(0),
-            stopped_at: AtomicU64::new(0),
-            progress: Mutex::new(Progress::default()),
-            changed: Condvar::default(),
-        }
-    }
-
     pub(crate) fn state(&self) -> TimerState {
         match self.state.load(Ordering::Acquire) {
             INIT | STARTING => TimerState::Init,

@@ -12,6 +12,7 @@ const MIN_TICK: Duration = Duration::from_millis(1);
 /// The same with `fine_ticks`.
 const MIN_FINE_TICK: Duration = Duration::from_micros(50);
 
+#[derive(Default)]
 pub(super) struct Options {
     pub(super) tick_duration: Duration,
     pub(super) buckets: usize,
@@ -29,13 +30,8 @@ impl Options {
         Options {
             tick_duration,
             buckets,
-            max_pending: None,
             max_transfers: 100_000,
-            thread_name: None,
-            factory: None,
-            executor: None,
-            clock: None,
-            fine_ticks: false,
+            ..Options::default()
         }
     }
 

@@ -12,7 +12,7 @@ fn numbers(seed: u64) -> impl Iterator<Item = u64> {
 }
 
 fn of(values: &[u64]) -> Lateness {
-    let (recorder, mut lateness) = (Recorder::new(), Lateness::default());
+    let (recorder, mut lateness) = (Recorder::default(), Lateness::default());
     for &value in values {
         recorder.record(value);
     }
