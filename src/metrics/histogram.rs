@@ -142,8 +142,7 @@ impl Lateness {
         since.max = match since.counts.iter().rposition(|count| *count > 0) {
             None => 0,
             Some(_) if self.max > earlier.max => self.max,
-            Some(last) if last == BUCKETS - 1 => self.max,
-            Some(last) => last_of(last).min(self.max),
+            Some(last) => self.latest_in(last),
         };
         since
     }
@@ -325,7 +324,7 @@ impl Lateness {
         let filled = self.counts.iter().enumerate();
         filled
             .filter(|&(_, &count)| count > 0)
-            .map(|(bucket, &count)| (self.latest_in(bucket), count))
+            .map(|(bucket, &count)| (Duration::from_nanos(self.latest_in(bucket)), count))
     }
 
     fn percentile(&self, percent: u128) -> Duration {
@@ -345,11 +344,12 @@ impl Lateness {
         self.max()
     }
 
-    fn latest_in(&self, bucket: usize) -> Duration {
+    /// The latest that a bucket is made for, in nanoseconds. The last one has no bound of its own.
+    fn latest_in(&self, bucket: usize) -> u64 {
         if bucket == BUCKETS - 1 {
-            return self.max();
+            return self.max;
         }
-        Duration::from_nanos(last_of(bucket).min(self.max))
+        last_of(bucket).min(self.max)
     }
 }
 
