@@ -64,10 +64,10 @@ pub(crate) struct WorkerCounters {
     pub(crate) taken: Counter,
     pub(crate) filed: Counter,
     pub(crate) wheel_bytes: Counter,
-    pub(super) bucket_visits: Counter,
-    pub(super) passed_over: Counter,
-    pub(super) cascaded: Counter,
-    pub(super) levels: Counter,
+    pub(crate) bucket_visits: Counter,
+    pub(crate) passed_over: Counter,
+    pub(crate) cascaded: Counter,
+    pub(crate) levels: Counter,
 }
 
 impl WorkerCounters {

@@ -6,5 +6,4 @@ mod stats;
 
 pub(crate) use counters::{Counter, CounterTable, Metrics, ThreadCounters, WheelCounters};
 pub use histogram::Lateness;
-pub(crate) use stats::Holdings;
 pub use stats::Stats;

@@ -1,6 +1,5 @@
 //! The public snapshot of a timer's counters.
 
-use super::counters::{Metrics, Totals};
 use super::histogram::Lateness;
 use std::time::Duration;
 
@@ -96,64 +95,4 @@ pub struct Stats {
     pub max_lateness: Duration,
     /// The distribution of how late tasks begin.
     pub lateness: Lateness,
-}
-
-/// The current contents of a timer, for [`Stats::collect`].
-#[derive(Clone, Copy)]
-pub(crate) struct Holdings {
-    /// Entries in the pending queue.
-    pub(crate) queued: usize,
-    /// Bytes of everything but the wheel.
-    pub(crate) bytes: usize,
-    pub(crate) resets: u64,
-    pub(crate) tick: u64,
-    /// The timer has ended: its queue and its wheel are gone.
-    pub(crate) done: bool,
-}
-
-impl Stats {
-    pub(crate) fn collect(
-        metrics: &Metrics,
-        from: Holdings,
-        totals: impl FnOnce() -> Totals,
-    ) -> Stats {
-        let (shared, worker) = (&metrics.shared, &metrics.worker);
-        // Before the totals: a timeout counted as unprocessed is then also counted as scheduled.
-        let unprocessed = shared.unprocessed.get();
-        let totals = totals();
-        let pending = totals.pending(unprocessed);
-        let mut stats = Stats {
-            scheduled: totals.scheduled,
-            expired: totals.expired,
-            cancelled: totals.cancelled,
-            rejected: shared.rejected.get(),
-            panicked: shared.panicked.get(),
-            unprocessed,
-            pending: if from.done { 0 } else { pending },
-            periodic_runs: shared.periodic_runs.get(),
-            dropped_jobs: shared.dropped_jobs.get(),
-            wakeups: worker.wakeups.get(),
-            resets: from.resets,
-            tick: from.tick,
-            transferred: worker.transferred.get(),
-            bucket_visits: worker.bucket_visits.get(),
-            passed_over: worker.passed_over.get(),
-            cascaded: worker.cascaded.get(),
-            levels: worker.levels.get(),
-            swept: worker.swept.get(),
-            bytes: from.bytes as u64,
-            slow_tasks: shared.slow_tasks.get(),
-            longest_task: Duration::from_nanos(shared.longest_task.get()),
-            ..Stats::default()
-        };
-        metrics.lateness.read(&mut stats.lateness);
-        stats.max_lateness = stats.lateness.max();
-        if !from.done {
-            stats.queued = from.queued as u64 + worker.taken.get();
-            stats.filed = worker.filed.get();
-            stats.bytes += worker.wheel_bytes.get();
-            stats.dead = (stats.queued + stats.filed).saturating_sub(stats.pending);
-        }
-        stats
-    }
 }

@@ -21,6 +21,8 @@ mod schedule;
 #[forbid(unsafe_code)]
 mod shutdown;
 #[forbid(unsafe_code)]
+mod snapshot;
+#[forbid(unsafe_code)]
 mod startup;
 #[forbid(unsafe_code)]
 mod task;
@@ -40,9 +42,9 @@ pub use task::{Job, Task};
 pub use timeout::{CancelOnDrop, Timeout};
 
 use crate::catch_panic::catch_panic;
-use crate::metrics::{Counter, CounterTable, Holdings, Metrics, Stats};
+use crate::metrics::{Counter, CounterTable, Metrics};
 use crate::queue::PendingQueue;
-use crate::slots::{Slot, Slots};
+use crate::slots::Slots;
 use crate::sync::thread::JoinHandle;
 use crate::sync::{AtomicU8, AtomicUsize, CachePadded, Mutex, Ordering};
 use crate::time::{Clock, ManualClock, Scale, Tick};
@@ -282,38 +284,6 @@ impl Shared {
     /// end. For the timer thread.
     pub(crate) fn discard_free_slots(&self, at: u32) -> Option<u32> {
         self.registry.pool.discard_free(&self.slots, at)
-    }
-
-    pub(crate) fn pending(&self) -> u64 {
-        let unprocessed = self.metrics.shared.unprocessed.get();
-        self.counters.totals().pending(unprocessed)
-    }
-
-    pub(crate) fn pending_timeouts(&self) -> usize {
-        // A call that is about to see the stop may have counted its timeout already.
-        if self.is_done() {
-            return 0;
-        }
-        if self.max_pending != usize::MAX {
-            // One counter, so that no reading exceeds the limit.
-            return self.limited.load(Ordering::Relaxed);
-        }
-        self.pending() as usize
-    }
-
-    fn is_done(&self) -> bool {
-        self.lifecycle.is_shutdown() && self.lifecycle.is_done()
-    }
-
-    pub(crate) fn stats(&self) -> Stats {
-        let holdings = Holdings {
-            queued: self.queue.len(),
-            bytes: self.registry.pool.held() * size_of::<Slot<Timeout>>() + self.queue.bytes(),
-            resets: self.counters.resets(),
-            tick: self.processed.get(),
-            done: self.is_done(),
-        };
-        Stats::collect(&self.metrics, holdings, || self.counters.totals())
     }
 
     /// Marks this thread as active for this timer.
