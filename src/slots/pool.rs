@@ -14,6 +14,7 @@ use super::{GROUP, Slots};
 use crate::entry::SlotId;
 use crate::memory::{FreeSet, Table};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use std::iter;
 
 /// The bits of a group's slots in its word.
 const ALL: u64 = if GROUP == 64 {
@@ -72,7 +73,7 @@ impl SlotPool {
             self.touched.fetch_add(1, Ordering::Relaxed);
         }
         epoch &= !TOUCHED;
-        let ids = Bits(bits).map(move |bit| SlotId::from_number(group * GROUP + bit));
+        let ids = bits_of(bits).map(move |bit| SlotId::from_number(group * GROUP + bit));
         if epoch > 0 {
             for id in ids.clone() {
                 slots.get(id).raise_epoch(epoch as u32);
@@ -173,18 +174,12 @@ fn bit_of(id: SlotId) -> u64 {
 }
 
 /// The bits that are set, the highest first.
-#[derive(Clone)]
-struct Bits(u64);
-
-impl Iterator for Bits {
-    type Item = u32;
-
-    #[inline]
-    fn next(&mut self) -> Option<u32> {
-        let bit = self.0.checked_ilog2()?;
-        self.0 &= !(1 << bit);
+fn bits_of(mut word: u64) -> impl Iterator<Item = u32> + Clone {
+    iter::from_fn(move || {
+        let bit = word.checked_ilog2()?;
+        word &= !(1 << bit);
         Some(bit)
-    }
+    })
 }
 
 #[cfg(all(test, not(hashed_wheel_loom)))]

@@ -68,7 +68,7 @@ impl<A> StoredTask<A> {
     pub(crate) fn periodic<F: FnMut(&A) + Send + 'static>(task: F, period: Period) -> Self {
         StoredTask {
             vtable: const { &Vtable::periodic::<F>() },
-            data: put_boxed(Box::new(PeriodicTask { period, task })),
+            data: put(Box::new(PeriodicTask { period, task })),
         }
     }
 
@@ -125,7 +125,7 @@ impl<A> StoredTask<A> {
     pub(crate) unsafe fn into_periodic<F>(self) -> F {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: the caller vouches for the type; `this` is not dropped.
-        unsafe { take_boxed::<PeriodicTask<F>>(&raw mut this.data) }.task
+        unsafe { take::<Box<PeriodicTask<F>>>(&raw mut this.data) }.task
     }
 }
 
@@ -152,22 +152,14 @@ const fn fits<F>() -> bool {
 
 #[inline]
 fn put<F>(task: F) -> Data {
-    if !fits::<F>() {
-        return put_boxed(Box::new(task));
-    }
     let mut data = Data::uninit();
-    // SAFETY: it fits, as was just seen.
-    unsafe { data.as_mut_ptr().cast::<F>().write(task) };
-    data
-}
-
-fn put_boxed<T>(boxed: Box<T>) -> Data {
-    let mut data = Data::uninit();
-    // SAFETY: a thin pointer fits in 32 bytes that are aligned to 8.
+    // SAFETY: what is written fits: a box is a thin pointer, and there are 32 bytes, aligned to 8.
     unsafe {
-        data.as_mut_ptr()
-            .cast::<*mut T>()
-            .write(Box::into_raw(boxed));
+        if fits::<F>() {
+            data.as_mut_ptr().cast::<F>().write(task);
+        } else {
+            data.as_mut_ptr().cast::<Box<F>>().write(Box::new(task));
+        }
     }
     data
 }
@@ -181,15 +173,8 @@ unsafe fn take<F>(data: *mut Data) -> F {
         unsafe { data.cast::<F>().read() }
     } else {
         // SAFETY: `put` has boxed the `F`.
-        *unsafe { take_boxed::<F>(data) }
+        *unsafe { data.cast::<Box<F>>().read() }
     }
-}
-
-/// # Safety
-/// `data` was made by `put_boxed::<T>` and is not used again.
-unsafe fn take_boxed<T>(data: *mut Data) -> Box<T> {
-    // SAFETY: `put_boxed` has written here what `Box::into_raw` gave it.
-    unsafe { Box::from_raw(data.cast::<*mut T>().read()) }
 }
 
 /// A periodic task. The period comes first, where [`StoredTask::period`] reads it.
@@ -221,7 +206,7 @@ impl<A> Vtable<A> {
             kind: Kind::Periodic,
             run: |_, _| unreachable!("the task is periodic"),
             run_again: run_periodic::<A, F>,
-            drop: Some(drop_periodic::<F>),
+            drop: Some(drop_once::<Box<PeriodicTask<F>>>),
             into_task: box_periodic::<A, F>,
         }
     }
@@ -250,29 +235,22 @@ unsafe fn box_once<A, F: FnOnce(&A) + Send + 'static>(data: *mut Data) -> BoxedT
         Box::new(unsafe { take::<F>(data) })
     } else {
         // SAFETY: as the caller vouches, and `put` has boxed it.
-        unsafe { take_boxed::<F>(data) }
+        unsafe { data.cast::<Box<F>>().read() }
     }
 }
 
 /// # Safety
-/// `data` was made by `put_boxed::<PeriodicTask<F>>` and nobody else uses it meanwhile.
+/// `data` was made by `put::<Box<PeriodicTask<F>>>` and nobody else uses it meanwhile.
 unsafe fn run_periodic<A, F: FnMut(&A)>(data: *mut Data, given: &A) {
-    // SAFETY: as the caller vouches, a pointer to a live `PeriodicTask<F>` lies here.
-    let this = unsafe { &mut **data.cast::<*mut PeriodicTask<F>>() };
+    // SAFETY: as the caller vouches, a box with a `PeriodicTask<F>` lies here.
+    let this = unsafe { &mut **data.cast::<Box<PeriodicTask<F>>>() };
     (this.task)(given);
 }
 
 /// # Safety
-/// `data` was made by `put_boxed::<PeriodicTask<F>>` and is not used again.
-unsafe fn drop_periodic<F>(data: *mut Data) {
-    // SAFETY: as the caller vouches.
-    drop(unsafe { take_boxed::<PeriodicTask<F>>(data) });
-}
-
-/// # Safety
-/// `data` was made by `put_boxed::<PeriodicTask<F>>` and is not used again.
+/// `data` was made by `put::<Box<PeriodicTask<F>>>` and is not used again.
 unsafe fn box_periodic<A, F: FnMut(&A) + Send + 'static>(data: *mut Data) -> BoxedTask<A> {
     // SAFETY: as the caller vouches.
-    let mut task = unsafe { take_boxed::<PeriodicTask<F>>(data) }.task;
+    let mut task = unsafe { take::<Box<PeriodicTask<F>>>(data) }.task;
     Box::new(move |given| task(given))
 }
