@@ -163,16 +163,18 @@ impl Bucket {
         earliest
     }
 
-    /// Appends all entries to `due`.
-    pub(super) fn take_all(&mut self, progress: &mut Progress, due: &mut Vec<Entry>) {
+    /// Appends all entries to `due`, and returns their number.
+    pub(super) fn take_all(&mut self, progress: &mut Progress, due: &mut Vec<Entry>) -> usize {
         self.close_gap(progress);
         *progress = Progress::default();
+        let taken = self.entries.len();
         if due.is_empty() {
             // The common case moves no entry, however many there are.
             mem::swap(due, &mut self.entries);
         } else {
             due.append(&mut self.entries);
         }
+        taken
     }
 
     /// Looks at up to `limit` entries from where `progress` stands and removes the dead ones.

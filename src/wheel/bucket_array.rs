@@ -10,7 +10,7 @@ use super::bucket::{Bucket, SMALL};
 use crate::time::Tick;
 
 /// The number of buckets in a group: the bits of an occupancy word.
-const GROUP: usize = u64::BITS as usize;
+pub(super) const GROUP: usize = u64::BITS as usize;
 
 #[derive(Debug)]
 struct Group {
@@ -37,9 +37,6 @@ pub(super) struct BucketArray {
 }
 
 impl BucketArray {
-    /// The number of buckets that share a group, see [`BucketArray::earliest_in_group`].
-    pub(super) const GROUP: usize = GROUP;
-
     pub(super) fn new(buckets: usize) -> BucketArray {
         let mut groups = Vec::new();
         groups.resize_with(buckets.div_ceil(GROUP), || None);

@@ -18,8 +18,8 @@
 //! knows the earliest tick of all ([`MinTree`]), the caller skips 22: [`Wheel::next_expiration`] after 14 is 30.
 
 use super::Wheel;
-use super::bucket::{Progress, Step, Sweep};
-use super::bucket_array::BucketArray;
+use super::bucket::{Progress, Sweep};
+use super::bucket_array::{BucketArray, GROUP};
 use super::min_tree::MinTree;
 use crate::entry::{Entry, Liveness};
 use crate::metrics::WheelCounters;
@@ -75,7 +75,7 @@ impl HashedWheel {
             now: Tick::ZERO,
             len: 0,
             buckets: BucketArray::new(bucket_count),
-            earliest: MinTree::new(bucket_count.div_ceil(BucketArray::GROUP)),
+            earliest: MinTree::new(bucket_count.div_ceil(GROUP)),
             sweep: Sweep::default(),
             counters: WheelCounters {
                 levels: 1,
@@ -115,8 +115,7 @@ impl HashedWheel {
             _ => self.buckets.vacate(index),
         }
         let in_group = self.buckets.earliest_in_group(index, coming);
-        self.earliest
-            .set(index / BucketArray::GROUP, in_group, coming);
+        self.earliest.set(index / GROUP, in_group, coming);
     }
 
     /// One step of the sweep, within one bucket.
@@ -131,20 +130,16 @@ impl HashedWheel {
             return 0;
         };
         let progress = &mut self.sweep.progress;
-        let Step {
-            looked,
-            removed,
-            finished,
-        } = bucket.sweep(progress, limit, liveness);
-        self.len -= removed;
-        if finished {
+        let step = bucket.sweep(progress, limit, liveness);
+        self.len -= step.removed;
+        if step.finished {
             if bucket.finish_sweep(progress) {
                 let earliest = bucket.earliest_due();
                 self.refresh_minimum(index, earliest);
             }
             self.sweep.place += 1;
         }
-        looked
+        step.looked
     }
 }
 
@@ -170,7 +165,7 @@ impl Wheel for HashedWheel {
         let rounds = remaining_rounds(boundary, coming, bucket_count);
         if bucket.is_empty() || rounds < remaining_rounds(bucket.boundary, coming, bucket_count) {
             bucket.boundary = boundary;
-            self.earliest.lower(index / BucketArray::GROUP, boundary);
+            self.earliest.lower(index / GROUP, boundary);
         }
         bucket.push(entry);
         self.len += 1;
@@ -247,7 +242,7 @@ impl HashedWheel {
     fn check_earliest(&self) {
         let mut expected = vec![MinTree::NOTHING; self.earliest.leaves()];
         for (index, bucket) in self.buckets.all_occupied() {
-            let leaf = &mut expected[index / BucketArray::GROUP];
+            let leaf = &mut expected[index / GROUP];
             *leaf = bucket.boundary.min(*leaf);
         }
         self.earliest.check(expected);

@@ -24,7 +24,7 @@
 //! reaches the head, and is discarded; a bucket that is emptied and filled again gets a second item, and the later one
 //! is discarded. When half of the queue may be such stale items, they are removed.
 
-use super::bucket::{Progress, Step, Sweep};
+use super::bucket::{Progress, Sweep};
 use super::bucket_array::BucketArray;
 use super::{LOOKAHEAD, Wheel};
 use crate::entry::{Entry, Liveness};
@@ -205,17 +205,14 @@ impl HierarchicalWheel {
         let mut none = Progress::default();
         let progress = self.sweep.progress_at(place, &mut none);
         self.counters.bucket_visits += 1;
-        if place.level == 0 {
-            let before = due.len();
-            bucket.take_all(progress, due);
-            array.vacate(place.bucket);
-            array.set_capacity_hint(due.len() - before);
-            self.len -= due.len() - before;
+        let (is_lowest, mut entries) = (place.level == 0, Vec::new());
+        let into = if is_lowest { &mut *due } else { &mut entries };
+        let taken = bucket.take_all(progress, into);
+        array.vacate(place.bucket);
+        array.set_capacity_hint(taken);
+        if is_lowest {
+            self.len -= taken;
         } else {
-            let mut entries = Vec::new();
-            bucket.take_all(progress, &mut entries);
-            array.vacate(place.bucket);
-            array.set_capacity_hint(entries.len());
             self.cascade(&entries, due, liveness);
         }
     }
@@ -290,13 +287,9 @@ impl HierarchicalWheel {
             return 0;
         };
         let progress = &mut self.sweep.progress;
-        let Step {
-            looked,
-            removed,
-            finished,
-        } = bucket.sweep(progress, limit, liveness);
-        self.len -= removed;
-        if finished {
+        let step = bucket.sweep(progress, limit, liveness);
+        self.len -= step.removed;
+        if step.finished {
             bucket.finish_sweep(progress);
             if bucket.is_empty() {
                 array.vacate(place.bucket);
@@ -304,7 +297,7 @@ impl HierarchicalWheel {
             }
             self.sweep.place.bucket += 1;
         }
-        looked
+        step.looked
     }
 }
 
