@@ -58,7 +58,7 @@ pub(crate) struct Engine<W> {
     held: Vec<Entry>,
     held_at: Tick,
     /// Tasks run or handed over.
-    fired: u64,
+    pub(super) fired: u64,
     transferred: u64,
     swept: u64,
     /// `transferred` at the last step of a sweep.
@@ -152,13 +152,16 @@ impl<W: Wheel> Engine<W> {
                 ClaimResult::Due(running, task) => {
                     note_lateness(shared, entry, now);
                     let kind = task.kind();
+                    if kind != Kind::Periodic {
+                        execute::count_expired(shared);
+                    }
                     match &self.executor {
                         Some(executor) if kind != Kind::Future => {
                             execute::dispatch(shared, executor, running, task);
                             now = shared.recent();
                         }
                         _ => {
-                            let (again, after) = execute::run_inline(shared, running, task, now);
+                            let (again, after) = execute::run(shared, running, task, now, |_| ());
                             now = after;
                             if let Some(again) = again {
                                 self.wheel.insert(again);
@@ -170,9 +173,7 @@ impl<W: Wheel> Engine<W> {
         }
         due.len() - skipped
     }
-}
 
-impl<W: Wheel> Engine<W> {
     /// The next boundary that has work. On a system clock, entries that are due soon have been moved to the wheel.
     pub(super) fn next_tick(&mut self, shared: &Shared) -> Option<Tick> {
         let waits = if shared.is_on_manual_clock() {
@@ -210,8 +211,7 @@ impl<W: Wheel> Engine<W> {
         if wakeup == self.wheel.now().next() {
             return false;
         }
-        self.move_entries(shared);
-        self.publish_counters(shared);
+        self.transfer(shared);
         self.next_wakeup(shared) < wakeup
     }
 
@@ -323,10 +323,8 @@ fn note_lateness(shared: &Shared, entry: Entry, now: u64) {
     let slot = shared.slot(entry.slot());
     let deadline = shared.deadline_of(slot, slot.status().due);
     let deadline = deadline.saturating_add(shared.started_at());
-    shared
-        .metrics()
-        .lateness
-        .record(now.saturating_sub(deadline));
+    let lateness = now.saturating_sub(deadline);
+    shared.metrics().lateness.record(lateness);
 }
 
 /// Inserts entries in a wheel, unless they are dead.

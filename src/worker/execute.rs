@@ -10,26 +10,23 @@ use std::sync::Arc;
 /// Takes jobs.
 pub(crate) type Executor = Box<dyn Fn(Job) + Send + Sync>;
 
-/// Runs a task on the timer thread. `begun` is the current time. Returns the entry of the next run, if any, and the time
-/// after the run.
+/// Runs a task on this thread. `begun` is the current time. Returns the entry of the next run, if any, which was
+/// [announced](rearm_periodic), and the time after the run.
 #[inline]
-pub(crate) fn run_inline(
+pub(crate) fn run(
     shared: &Arc<Shared>,
     running: Running,
     task: StoredTask<Timeout>,
     begun: u64,
+    announce: impl FnOnce(Entry),
 ) -> (Option<Entry>, u64) {
     if task.kind() == Kind::Periodic {
         let task = run_periodic(shared, &running, task);
-        let ended = shared.recent();
-        note_duration(shared, begun, ended);
-        return (rearm_periodic(shared, running, task, |_| ()), ended);
+        let ended = note_duration(shared, begun);
+        return (rearm_periodic(shared, running, task, announce), ended);
     }
-    count_expired(shared);
     run_once(shared, running, task);
-    let ended = shared.recent();
-    note_duration(shared, begun, ended);
-    (None, ended)
+    (None, note_duration(shared, begun))
 }
 
 /// Passes a task to the executor.
@@ -39,9 +36,6 @@ pub(crate) fn dispatch(
     running: Running,
     task: StoredTask<Timeout>,
 ) {
-    if task.kind() == Kind::Once {
-        count_expired(shared);
-    }
     let mut claimed = DispatchedJob {
         shared: Arc::clone(shared),
         content: Some((running, task)),
@@ -52,7 +46,7 @@ pub(crate) fn dispatch(
 
 /// Counts a one-shot timeout as over, before its task runs: the task may schedule another one under a full limit.
 #[inline]
-fn count_expired(shared: &Shared) {
+pub(crate) fn count_expired(shared: &Shared) {
     shared.count(|counters| counters.expired.add(1));
     shared.release_pending();
 }
@@ -122,12 +116,15 @@ fn next_run(shared: &Shared, last: u64, period: Period) -> (Tick, u64) {
     shared.deadline(When::At(deadline.saturating_add(started)))
 }
 
-fn note_duration(shared: &Shared, begun: u64, ended: u64) {
+/// Notes how long a run has taken that has just ended, and returns the current time.
+fn note_duration(shared: &Shared, begun: u64) -> u64 {
+    let ended = shared.recent();
     let taken = ended.saturating_sub(begun);
     shared.metrics().shared.longest_task.raise_to(taken);
     if taken > shared.scale().tick() {
         shared.metrics().shared.slow_tasks.add(1);
     }
+    ended
 }
 
 /// A task passed to an executor. However the job ends, the slot is released.
@@ -144,16 +141,9 @@ impl DispatchedJob {
         };
         let shared = &self.shared;
         let _job = shared.enter(Activity::Job);
-        let begun = shared.recent();
-        if task.kind() == Kind::Periodic {
-            let task = run_periodic(shared, &running, task);
-            note_duration(shared, begun, shared.recent());
-            // Push while this run owns the slot: after that it may be cancelled and freed.
-            rearm_periodic(shared, running, task, |entry| shared.enqueue(entry));
-        } else {
-            run_once(shared, running, task);
-            note_duration(shared, begun, shared.recent());
-        }
+        // Push while this run owns the slot: after that it may be cancelled and freed.
+        let push = |entry| shared.enqueue(entry);
+        run(shared, running, task, shared.recent(), push);
     }
 }
 
