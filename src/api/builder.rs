@@ -162,11 +162,8 @@ impl TimerBuilder<HashedWheelTimer> {
         }
         let buckets = slots.next_power_of_two();
         self.options.buckets = buckets;
-        self.options.build(
-            is_driven,
-            "hashed-wheel-timer",
-            |executor, max_transfers| worker::hashed(buckets, executor, max_transfers),
-        )
+        let driver = worker::hashed(buckets);
+        self.options.build(is_driven, "hashed-wheel-timer", driver)
     }
 }
 
@@ -236,11 +233,9 @@ impl TimerBuilder<HierarchicalWheelTimer> {
         if !(2..=ConfigError::MAX_BUCKETS).contains(&wheel_size) {
             return Err(ConfigError::WheelSize { wheel_size });
         }
-        self.options.build(
-            is_driven,
-            "hierarchical-wheel-timer",
-            |executor, max_transfers| worker::hierarchical(wheel_size, executor, max_transfers),
-        )
+        let driver = worker::hierarchical(wheel_size);
+        self.options
+            .build(is_driven, "hierarchical-wheel-timer", driver)
     }
 }
 

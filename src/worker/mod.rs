@@ -15,24 +15,22 @@ use crate::wheel::hierarchical::HierarchicalWheel;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A driver over a hashed wheel of so many buckets, a power of two.
-pub(crate) fn hashed(
-    buckets: usize,
-    executor: Option<Executor>,
-    max_transfers: usize,
-) -> Box<dyn Driver> {
-    let wheel = HashedWheel::new(buckets);
-    Box::new(Engine::new(wheel, executor, max_transfers))
+/// Makes a driver over a hashed wheel of so many buckets, a power of two, of its executor and the most transfers per tick.
+pub(crate) fn hashed(buckets: usize) -> impl FnOnce(Option<Executor>, usize) -> Box<dyn Driver> {
+    move |executor, max_transfers| {
+        let wheel = HashedWheel::new(buckets);
+        Box::new(Engine::new(wheel, executor, max_transfers))
+    }
 }
 
-/// A driver over a hierarchical wheel with so many buckets a level.
+/// The same over a hierarchical wheel with so many buckets a level.
 pub(crate) fn hierarchical(
-    wheel_size: usize,
-    executor: Option<Executor>,
-    max_transfers: usize,
-) -> Box<dyn Driver> {
-    let wheel = HierarchicalWheel::new(wheel_size);
-    Box::new(Engine::new(wheel, executor, max_transfers))
+    buckets: usize,
+) -> impl FnOnce(Option<Executor>, usize) -> Box<dyn Driver> {
+    move |executor, max_transfers| {
+        let wheel = HierarchicalWheel::new(buckets);
+        Box::new(Engine::new(wheel, executor, max_transfers))
+    }
 }
 
 impl<W: Wheel> Driver for Engine<W> {
@@ -79,7 +77,7 @@ impl<W: Wheel> Driver for Engine<W> {
         let passed = shared.passed();
         shared.metrics().worker.wakeups.add(1);
         self.end_planned_sleep(shared);
-        let before = self.fired();
+        let before = self.fired;
         let mut transfers = self.transfers_to_go(shared);
         self.fire_held(shared);
         while !shared.is_shutdown() {
@@ -91,15 +89,12 @@ impl<W: Wheel> Driver for Engine<W> {
                 // The rest of what was pushed may be due as well. What is pushed meanwhile is for the next call.
                 _ if self.is_transferring() && transfers > 0 => transfers -= 1,
                 _ => {
-                    self.skip_idle_ticks(shared, passed);
-                    while self.sweep(shared) {}
-                    self.check_memory(shared);
-                    while self.give_memory_back(shared) {}
+                    skip_and_tidy(shared, self, passed);
                     break;
                 }
             }
         }
-        (self.fired() - before) as usize
+        (self.fired - before) as usize
     }
 
     fn next_due(&mut self, shared: &Shared) -> Option<u64> {
@@ -120,10 +115,7 @@ impl<W: Wheel> Driver for Engine<W> {
     }
 
     fn catch_up(&mut self, shared: &Shared) {
-        self.skip_idle_ticks(shared, shared.passed());
-        while self.sweep(shared) {}
-        self.check_memory(shared);
-        while self.give_memory_back(shared) {}
+        skip_and_tidy(shared, self, shared.passed());
     }
 
     fn publish_counters(&self, shared: &Shared) {
@@ -140,6 +132,14 @@ fn next_passed_tick(shared: &Shared, engine: &mut Engine<impl Wheel>) -> Option<
         return None;
     }
     next
+}
+
+/// Counts the boundaries up to `passed` as processed, which have no work, and clears away what is left over, all at once.
+fn skip_and_tidy(shared: &Shared, engine: &mut Engine<impl Wheel>, passed: Tick) {
+    engine.skip_idle_ticks(shared, passed);
+    while engine.sweep(shared) {}
+    engine.check_memory(shared);
+    while engine.give_memory_back(shared) {}
 }
 
 /// Sleeps until the next boundary that has work, or until a push wakes the worker. [`crate::queue::parker`] argues why no

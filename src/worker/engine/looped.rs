@@ -14,11 +14,6 @@ use std::sync::Arc;
 const FEW: usize = 64;
 
 impl<W: Wheel> Engine<W> {
-    /// Tasks run or handed over so far.
-    pub(in crate::worker) fn fired(&self) -> u64 {
-        self.fired
-    }
-
     /// Goes to the next boundary that has work, if it has passed, and holds what is due there for [`Engine::fire_held`]. A
     /// cascade is done here, so that it wakes nobody who is late for it. Returns `true` if there may be more.
     pub(in crate::worker) fn hold_next(&mut self, shared: &Shared, next: Option<Tick>) -> bool {

@@ -154,7 +154,7 @@ impl Loop {
             is_driven: true,
             fine_ticks: false,
         };
-        let shared = Shared::new(settings, crate::worker::hashed(1, None, 1));
+        let shared = Shared::new(settings, crate::worker::hashed(1)(None, 1));
         shared.start_driven();
         let wheel = SlowWheel {
             wheel: HashedWheel::new(512),
