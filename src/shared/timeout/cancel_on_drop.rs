@@ -1,7 +1,6 @@
 //! A guard that cancels its timeout.
 
 use super::Timeout;
-use std::fmt;
 use std::ops::Deref;
 
 /// A [`Timeout`] that is cancelled when this is dropped: made by [`Timeout::cancel_on_drop`].
@@ -33,16 +32,13 @@ use std::ops::Deref;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "the timeout is cancelled when this is dropped, and that is at once"]
-pub struct CancelOnDrop {
+#[derive(Debug)]
+pub struct CancelOnDrop(
     /// Its `handle` is `None` once it has been given up: then there is nothing to be dropped.
-    timeout: Timeout,
-}
+    pub(super) Timeout,
+);
 
 impl CancelOnDrop {
-    pub(super) fn new(timeout: Timeout) -> CancelOnDrop {
-        CancelOnDrop { timeout }
-    }
-
     /// Gives up the guard: the timeout is not cancelled.
     ///
     /// ```
@@ -57,9 +53,9 @@ impl CancelOnDrop {
     /// ```
     pub fn into_timeout(mut self) -> Timeout {
         Timeout {
-            shared: self.timeout.shared,
-            slot: self.timeout.slot,
-            handle: self.timeout.handle.take(),
+            shared: self.0.shared,
+            slot: self.0.slot,
+            handle: self.0.handle.take(),
         }
     }
 }
@@ -69,21 +65,15 @@ impl Deref for CancelOnDrop {
 
     #[inline]
     fn deref(&self) -> &Timeout {
-        &self.timeout
+        &self.0
     }
 }
 
 impl Drop for CancelOnDrop {
     #[inline]
     fn drop(&mut self) {
-        if self.timeout.handle.is_some() {
-            self.timeout.cancel();
+        if self.0.handle.is_some() {
+            self.0.cancel();
         }
-    }
-}
-
-impl fmt::Debug for CancelOnDrop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CancelOnDrop").field(&self.timeout).finish()
     }
 }
