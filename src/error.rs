@@ -302,12 +302,11 @@ pub enum StopError {
 
 impl fmt::Display for StopError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::FromTimerThread => f.write_str(
-                "stop() was called on the timer thread, or while that was being started, and would have to \
-                 wait for itself",
-            ),
-        }
+        let Self::FromTimerThread = self;
+        f.write_str(
+            "stop() was called on the timer thread, or while that was being started, and would have to \
+             wait for itself",
+        )
     }
 }
 

@@ -166,13 +166,10 @@ impl<W: Wheel> wheel::Wheel for ExternalWheel<W> {
     }
 
     fn counters(&self) -> WheelCounters {
-        let Counters {
-            bucket_visits,
-            passed_over,
-        } = self.0.counters();
+        let counters = self.0.counters();
         WheelCounters {
-            bucket_visits,
-            passed_over,
+            bucket_visits: counters.bucket_visits,
+            passed_over: counters.passed_over,
             cascaded: 0,
             levels: 1,
         }

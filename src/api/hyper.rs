@@ -1,7 +1,7 @@
 //! A [`TimerHandle`] as the timer of hyper.
 
 use super::future::Sleep;
-use crate::shared::{Shared, TimerHandle};
+use crate::shared::TimerHandle;
 use ::hyper::rt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,7 +53,9 @@ impl rt::Timer for TimerHandle {
     /// In place, if `sleep` is of this timer; otherwise it is replaced.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
-            Some(mut own) if own.is_of(self.shared()) => own.0.reset_at(new_deadline),
+            Some(mut own) if Arc::ptr_eq(own.0.shared(), self.shared()) => {
+                own.0.reset_at(new_deadline);
+            }
             _ => *sleep = rt::Timer::sleep_until(self, new_deadline),
         }
     }
@@ -61,12 +63,6 @@ impl rt::Timer for TimerHandle {
 
 /// A [`Sleep`] that is over, whatever its outcome.
 struct HyperSleep(Sleep);
-
-impl HyperSleep {
-    fn is_of(&self, timer: &Arc<Shared>) -> bool {
-        Arc::ptr_eq(self.0.shared(), timer)
-    }
-}
 
 impl Future for HyperSleep {
     type Output = ();

@@ -11,7 +11,7 @@ use crate::catch_panic::catch_panic;
 use crate::error::StartError;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, Ordering};
-use crate::time::{ManualClock, ThreadSetting};
+use crate::time::ThreadSetting;
 use std::io;
 use std::sync::{Arc, Weak};
 
@@ -40,7 +40,10 @@ impl Shared {
             StartDecision::Starting => {
                 let _orphan = OrphanGuard(self);
                 if let Some(clock) = self.clock.manual() {
-                    start_on_manual_clock(self, clock);
+                    let timer: Weak<Shared> = Arc::downgrade(self);
+                    clock.register(timer);
+                    self.set_started();
+                    self.lifecycle.set_spawned();
                     Ok(())
                 } else {
                     spawn_worker(self)
@@ -76,13 +79,6 @@ impl Drop for OrphanGuard<'_> {
             shutdown::end_detached(self.0);
         }
     }
-}
-
-fn start_on_manual_clock(shared: &Arc<Shared>, clock: &ManualClock) {
-    let timer: Weak<Shared> = Arc::downgrade(shared);
-    clock.register(timer);
-    shared.set_started();
-    shared.lifecycle.set_spawned();
 }
 
 /// One attempt to start the thread: shared by the starter and the job.
