@@ -97,6 +97,37 @@ impl Worker {
         }
     }
 
+    /// The same for tick 5, while a producer pushes.
+    fn work_beside(&mut self, push: impl FnOnce(&Queue) + Send + 'static) -> &'static str {
+        let producer = thread::spawn({
+            let queue = Arc::clone(&self.queue);
+            move || push(&queue)
+        });
+        self.work_until_it_knows(5);
+        producer.join().unwrap();
+        self.end()
+    }
+
+    /// Sleeps again and again while another thread stops the timer.
+    fn work_beside_stop(&mut self) {
+        let lifecycle = Arc::new(Lifecycle::default());
+        unexplored(|| {
+            assert_eq!(lifecycle.begin_start(), StartDecision::Starting);
+            lifecycle.started(0);
+        });
+        let stop = thread::spawn({
+            let (queue, lifecycle) = (Arc::clone(&self.queue), Arc::clone(&lifecycle));
+            move || {
+                assert_eq!(lifecycle.request_stop(false), StopDecision::Running);
+                queue.queue.wake_worker();
+            }
+        });
+        while !lifecycle.is_shutdown() {
+            self.sleep(|| lifecycle.is_shutdown());
+        }
+        stop.join().unwrap();
+    }
+
     fn end(&self) -> &'static str {
         match (self.announced, self.slept) {
             (0, _) => "seen at once",
@@ -111,15 +142,7 @@ const ENDS: [&str; 3] = ["seen at once", "seen in the last look", "woken"];
 #[test]
 fn a_push_while_the_worker_falls_asleep_is_seen_or_wakes_it() {
     explore(ENDS, || {
-        let queue = queue();
-        let producer = thread::spawn({
-            let queue = Arc::clone(&queue);
-            move || queue.push_to(0, 1, 5)
-        });
-        let mut worker = Worker::new(&queue);
-        worker.work_until_it_knows(5);
-        producer.join().unwrap();
-        worker.end()
+        Worker::new(&queue()).work_beside(|queue| queue.push_to(0, 1, 5))
     });
 }
 
@@ -129,14 +152,7 @@ fn an_earlier_push_to_a_shard_that_is_announced_is_seen_or_wakes_the_worker() {
     explore(ENDS, || {
         let queue = queue();
         unexplored(|| queue.push_to(0, 1, 9));
-        let producer = thread::spawn({
-            let queue = Arc::clone(&queue);
-            move || queue.push_to(0, 2, 5)
-        });
-        let mut worker = Worker::new(&queue);
-        worker.work_until_it_knows(5);
-        producer.join().unwrap();
-        worker.end()
+        Worker::new(&queue).work_beside(|queue| queue.push_to(0, 2, 5))
     });
 }
 
@@ -150,14 +166,8 @@ fn an_earlier_push_to_a_shard_that_was_left_alone_is_seen_or_wakes_the_worker() 
             queue.push_to(0, 1, 9);
             worker.transfer();
         });
-        let producer = thread::spawn({
-            let queue = Arc::clone(&queue);
-            // A later one in between, which says something and changes nothing.
-            move || [9, 5].into_iter().for_each(|due| queue.push_to(0, 2, due))
-        });
-        worker.work_until_it_knows(5);
-        producer.join().unwrap();
-        worker.end()
+        // A later one in between, which says something and changes nothing.
+        worker.work_beside(|queue| [9, 5].into_iter().for_each(|due| queue.push_to(0, 2, due)))
     });
 }
 
@@ -240,27 +250,11 @@ fn a_push_wakes_the_worker_in_place_of_one_that_is_suspended() {
 fn stop_wakes_the_worker_in_place_of_one_that_is_suspended() {
     explore(["suspended", "nobody was suspended"], || {
         let queue = queue();
-        let lifecycle = Arc::new(Lifecycle::default());
-        unexplored(|| {
-            assert_eq!(lifecycle.begin_start(), StartDecision::Starting);
-            lifecycle.started(0);
-        });
         let suspended = thread::spawn({
             let queue = Arc::clone(&queue);
             move || queue.queue.begin_to_wake(Tick(7))
         });
-        let stop = thread::spawn({
-            let (queue, lifecycle) = (Arc::clone(&queue), Arc::clone(&lifecycle));
-            move || {
-                assert_eq!(lifecycle.request_stop(false), StopDecision::Running);
-                queue.queue.wake_worker();
-            }
-        });
-        let mut worker = Worker::new(&queue);
-        while !lifecycle.is_shutdown() {
-            worker.sleep(|| lifecycle.is_shutdown());
-        }
-        stop.join().unwrap();
+        Worker::new(&queue).work_beside_stop();
         if suspended.join().unwrap() {
             "suspended"
         } else {
@@ -327,22 +321,8 @@ fn a_crowded_shard_wakes_the_worker_unless_it_could_do_nothing() {
 #[test]
 fn stop_wakes_a_worker_that_is_falling_asleep() {
     explore(ENDS, || {
-        let queue = queue();
-        let lifecycle = Arc::new(Lifecycle::default());
-        assert_eq!(lifecycle.begin_start(), StartDecision::Starting);
-        lifecycle.started(0);
-        let stop = thread::spawn({
-            let (queue, lifecycle) = (Arc::clone(&queue), Arc::clone(&lifecycle));
-            move || {
-                assert_eq!(lifecycle.request_stop(false), StopDecision::Running);
-                queue.queue.wake_worker();
-            }
-        });
-        let mut worker = Worker::new(&queue);
-        while !lifecycle.is_shutdown() {
-            worker.sleep(|| lifecycle.is_shutdown());
-        }
-        stop.join().unwrap();
+        let mut worker = Worker::new(&queue());
+        worker.work_beside_stop();
         worker.end()
     });
 }
