@@ -71,6 +71,16 @@ fn push(queue: &PendingQueue, shard: u32, entry: Entry, slots: &Slots) {
     queue.push(shard, queue.shard(shard), entry, slots, || Tick(3));
 }
 
+/// All that is due by then.
+fn soon(due: u64, now: u64) -> Take {
+    let due = Tick(due);
+    Take::Soon {
+        due,
+        near: due,
+        now,
+    }
+}
+
 fn take_all(queue: &PendingQueue, slots: &Slots) -> Vec<u32> {
     let (mut reader, mut wheel) = (Reader::default(), Wheel::new(slots));
     reader.look(queue, 0);

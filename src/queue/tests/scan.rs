@@ -80,11 +80,7 @@ fn what_a_scan_has_copied_is_not_moved_again_wherever_it_was_cut() {
                 now += 1;
                 assert!(now < 10_000, "{moved} of {COUNT} were moved");
                 reader.look(&queue, now * 1_000_000);
-                let take = Take::Soon {
-                    due: Tick(now * step),
-                    near: Tick(now * step),
-                    now: now * 1_000_000,
-                };
+                let take = soon(now * step, now * 1_000_000);
                 moved += reader.transfer(&queue, take, quota, &mut wheel);
             }
             assert_eq!(take_the_rest(&queue, &mut reader, &mut wheel), 0);
@@ -268,12 +264,7 @@ fn only_what_a_cut_scan_has_copied_is_filed_twice_when_batches_are_put_together(
     }
     let (mut reader, mut wheel) = (Reader::default(), Wheel::new(&slots));
     reader.look(&queue, 0);
-    let take = Take::Soon {
-        due: Tick(5),
-        near: Tick(5),
-        now: 0,
-    };
-    assert_eq!(reader.transfer(&queue, take, 200, &mut wheel), 200);
+    assert_eq!(reader.transfer(&queue, soon(5, 0), 200, &mut wheel), 200);
     assert!(reader.is_cut());
     let copied = 200 + reader.backlog();
     for number in 0..60_000 {

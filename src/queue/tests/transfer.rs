@@ -67,14 +67,7 @@ fn young_entries_that_are_not_due_stay_where_they_are() {
     push(&queue, 2, entry(200, 90), &slots);
     let (mut reader, mut wheel) = (Reader::default(), Wheel::new(&slots));
     reader.look(&queue, 1000);
-    let mut take = |due, now| {
-        let take = Take::Soon {
-            due: Tick(due),
-            near: Tick(due),
-            now,
-        };
-        reader.transfer(&queue, take, usize::MAX, &mut wheel)
-    };
+    let mut take = |due, now| reader.transfer(&queue, soon(due, now), usize::MAX, &mut wheel);
     assert_eq!(take(49, 1000), 1, "few are taken at once");
     assert_eq!(take(49, 1000), 0);
     assert_eq!(take(50, 1000), 100, "copied");
@@ -82,14 +75,7 @@ fn young_entries_that_are_not_due_stay_where_they_are() {
     assert_eq!(queue.len(), 200, "they stay where they are");
     // Those that were copied have fired by then.
     (0..100).for_each(|number| slots.kill(number));
-    let mut take = |due, now| {
-        let take = Take::Soon {
-            due: Tick(due),
-            near: Tick(due),
-            now,
-        };
-        reader.transfer(&queue, take, usize::MAX, &mut wheel)
-    };
+    let mut take = |due, now| reader.transfer(&queue, soon(due, now), usize::MAX, &mut wheel);
     assert_eq!(take(59, 1000 + reader::AGE), 100, "the others");
     assert_eq!(queue.len(), 0);
     assert!(reader.is_drained());
@@ -112,13 +98,8 @@ fn old_entries_stay_with_an_owner_that_pushes_many_until_something_is_due() {
     let mut take_after_age = |due| {
         now += reader::AGE;
         reader.look(&queue, now);
-        let take = Take::Soon {
-            due: Tick(due),
-            near: Tick(due),
-            now,
-        };
         while {
-            reader.transfer(&queue, take, usize::MAX, &mut wheel);
+            reader.transfer(&queue, soon(due, now), usize::MAX, &mut wheel);
             reader.is_interrupted()
         } {}
         wheel.filed.len()
