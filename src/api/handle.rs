@@ -333,6 +333,14 @@ impl TimerHandle {
     pub fn handle(&self) -> TimerHandle {
         self.clone()
     }
+
+    pub(super) fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
+            .field("state", &self.state())
+            .field("tick", &self.shared().tick())
+            .field("pending", &self.pending_timeouts())
+            .finish_non_exhaustive()
+    }
 }
 
 /// The error that gives the task back.
@@ -351,15 +359,5 @@ fn rejected<F>(
 impl fmt::Debug for TimerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fmt_as("TimerHandle", f)
-    }
-}
-
-impl TimerHandle {
-    pub(super) fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(name)
-            .field("state", &self.state())
-            .field("tick", &self.shared().tick())
-            .field("pending", &self.pending_timeouts())
-            .finish_non_exhaustive()
     }
 }

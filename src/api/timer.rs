@@ -56,9 +56,8 @@ pub struct HierarchicalWheelTimer {
 
 impl HashedWheelTimer {
     pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
-        let handle = TimerHandle::new(shared);
         HashedWheelTimer {
-            handle,
+            handle: TimerHandle::new(shared),
             waits: true,
         }
     }
@@ -135,9 +134,8 @@ impl Default for HashedWheelTimer {
 
 impl HierarchicalWheelTimer {
     pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
-        let handle = TimerHandle::new(shared);
         HierarchicalWheelTimer {
-            handle,
+            handle: TimerHandle::new(shared),
             waits: true,
         }
     }

@@ -184,14 +184,13 @@ fn collect_pending(shared: &Arc<Shared>) -> (Vec<Timeout>, Vec<Timeout>) {
     let returned = shared
         .slots_in_use()
         .filter(|(_, slot)| slot.stop() == StopOutcome::Returned);
-    let (futures, left): (Vec<_>, Vec<_>) = returned
+    returned
         .map(|(id, _)| {
             shared.metrics.shared.unprocessed.add(1);
             shared.release_pending();
             Timeout::new(shared, id, Handle::Returned)
         })
-        .partition(Timeout::is_future);
-    (futures, left)
+        .partition(Timeout::is_future)
 }
 
 /// Drops unprocessed timeouts and logs their number.

@@ -149,9 +149,7 @@ fn spawn_worker(shared: &Arc<Shared>) -> Result<(), StartError> {
         handshake: &handshake,
     };
     let factory = shared.factory.lock().clone();
-    let Some(factory) = factory else {
-        return Err(StartError::Stopped);
-    };
+    let factory = factory.ok_or(StartError::Stopped)?;
     let job = WorkerJob {
         shared: Arc::clone(shared),
         handshake: Arc::clone(&handshake),
