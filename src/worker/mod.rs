@@ -89,7 +89,10 @@ impl<W: Wheel> Driver for Engine<W> {
                 // The rest of what was pushed may be due as well. What is pushed meanwhile is for the next call.
                 _ if self.is_transferring() && transfers > 0 => transfers -= 1,
                 _ => {
-                    skip_and_tidy(shared, self, passed);
+                    self.skip_idle_ticks(shared, passed);
+                    while self.sweep(shared) {}
+                    self.check_memory(shared);
+                    while self.give_memory_back(shared) {}
                     break;
                 }
             }
@@ -115,7 +118,10 @@ impl<W: Wheel> Driver for Engine<W> {
     }
 
     fn catch_up(&mut self, shared: &Shared) {
-        skip_and_tidy(shared, self, shared.passed());
+        self.skip_idle_ticks(shared, shared.passed());
+        while self.sweep(shared) {}
+        self.check_memory(shared);
+        while self.give_memory_back(shared) {}
     }
 
     fn publish_counters(&self, shared: &Shared) {
@@ -132,14 +138,6 @@ fn next_passed_tick(shared: &Shared, engine: &mut Engine<impl Wheel>) -> Option<
         return None;
     }
     next
-}
-
-/// Counts the boundaries up to `passed` as processed, which have no work, and clears away what is left over, all at once.
-fn skip_and_tidy(shared: &Shared, engine: &mut Engine<impl Wheel>, passed: Tick) {
-    engine.skip_idle_ticks(shared, passed);
-    while engine.sweep(shared) {}
-    engine.check_memory(shared);
-    while engine.give_memory_back(shared) {}
 }
 
 /// Sleeps until the next boundary that has work, or until a push wakes the worker. [`crate::queue::parker`] argues why no
