@@ -287,7 +287,7 @@ impl Timeout {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cancel_on_drop(self) -> CancelOnDrop {
-        CancelOnDrop(self)
+        CancelOnDrop::new(self)
     }
 
     /// A handle on its timer.

@@ -1,6 +1,7 @@
 //! A guard that cancels its timeout.
 
 use super::Timeout;
+use std::fmt;
 use std::ops::Deref;
 
 /// A [`Timeout`] that is cancelled when this is dropped: made by [`Timeout::cancel_on_drop`].
@@ -32,13 +33,16 @@ use std::ops::Deref;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "the timeout is cancelled when this is dropped, and that is at once"]
-#[derive(Debug)]
-pub struct CancelOnDrop(
+pub struct CancelOnDrop {
     /// Its `handle` is `None` once it has been given up: then there is nothing to be dropped.
-    pub(super) Timeout,
-);
+    timeout: Timeout,
+}
 
 impl CancelOnDrop {
+    pub(super) fn new(timeout: Timeout) -> CancelOnDrop {
+        CancelOnDrop { timeout }
+    }
+
     /// Gives up the guard: the timeout is not cancelled.
     ///
     /// ```
@@ -53,9 +57,9 @@ impl CancelOnDrop {
     /// ```
     pub fn into_timeout(mut self) -> Timeout {
         Timeout {
-            shared: self.0.shared,
-            slot: self.0.slot,
-            handle: self.0.handle.take(),
+            shared: self.timeout.shared,
+            slot: self.timeout.slot,
+            handle: self.timeout.handle.take(),
         }
     }
 }
@@ -65,15 +69,21 @@ impl Deref for CancelOnDrop {
 
     #[inline]
     fn deref(&self) -> &Timeout {
-        &self.0
+        &self.timeout
     }
 }
 
 impl Drop for CancelOnDrop {
     #[inline]
     fn drop(&mut self) {
-        if self.0.handle.is_some() {
-            self.0.cancel();
+        if self.timeout.handle.is_some() {
+            self.timeout.cancel();
         }
+    }
+}
+
+impl fmt::Debug for CancelOnDrop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CancelOnDrop").field(&self.timeout).finish()
     }
 }
