@@ -74,8 +74,7 @@ impl Shared {
         let mut result = None;
         let _driving = self.enter(Activity::Driving);
         if catch_panic("the timer", || result = Some(drive(&mut *driver))) {
-            // User panics are caught at the call, so this is our bug. Stop the timer, so that nobody blocks for ever.
-            self.lifecycle.request_stop(true);
+            shutdown::stop_after_panic(self);
         }
         *self.driver.lock() = Some(driver);
         result

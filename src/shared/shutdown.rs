@@ -89,6 +89,14 @@ pub(super) fn end_detached(shared: &Arc<Shared>) {
     }
 }
 
+/// Stops the timer after a panic of its own. Those of the user are caught at the call, so this is our bug; nobody shall block for
+/// ever.
+pub(super) fn stop_after_panic(shared: &Shared) {
+    if shared.lifecycle.request_stop(true) == StopDecision::Running {
+        instances::ended();
+    }
+}
+
 fn end_before_start(shared: &Arc<Shared>) {
     instances::ended();
     let driver = shared.driver.lock().take();

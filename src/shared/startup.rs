@@ -197,8 +197,7 @@ impl WorkerJob {
         shared.set_started();
         self.handshake.advance(Outcome::Begun, Outcome::Running);
         if catch_panic("the timer thread", || driver.run(shared)) {
-            // User panics are caught at the call, so this is our bug. Stop the timer, so that nobody blocks for ever.
-            shared.lifecycle.request_stop(true);
+            shutdown::stop_after_panic(shared);
         }
         shutdown::finalize(shared, Some(driver));
     }
