@@ -140,6 +140,12 @@ impl Chunks {
         self.table.get(id.0).map(Chunk)
     }
 
+    /// Prefetches the header of a chunk, which need not exist.
+    #[inline]
+    pub(super) fn prefetch(&self, id: ChunkId) {
+        self.table.prefetch(id.0);
+    }
+
     /// A chunk for the caller alone, of the free ones near `near` if there are any.
     ///
     /// # Panics

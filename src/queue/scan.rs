@@ -119,6 +119,7 @@ impl Inlet {
                 let Some((from, chunk)) = shard.resolve(self.scanned, chunks) else {
                     break;
                 };
+                shard.prefetch_after(from, chunks);
                 looked::reach(Step::Scanning);
                 let cells = from.cell()..end_in_chunk(from, end.tail);
                 let to = from.forward(cells.len() as u32);

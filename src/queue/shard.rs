@@ -60,6 +60,7 @@ use crate::entry::{Entry, Liveness};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, CachePadded, Ordering};
 use crate::time::Tick;
 use std::iter;
+use std::sync::OnceLock;
 
 /// The live entries of a stretch of the shard, on their way through the overflow.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +89,15 @@ pub(crate) struct Shard {
     owner: CachePadded<Owner>,
     taken: CachePadded<Taken>,
     pub(super) overflow: Overflow,
+    /// The chunks that were opened last, by serial number: a hint for the timer thread, which would have to wait for each chunk to
+    /// find the next. Made when the shard has more than a few entries.
+    trail: OnceLock<Box<[AtomicU32; TRAIL]>>,
 }
+
+/// Chunks of the trail: 16 000 entries.
+const TRAIL: usize = 512;
+/// How many chunks ahead are fetched.
+const LOOKAHEAD: u32 = 8;
 
 /// What the timer thread writes.
 pub(super) struct Taken {
@@ -182,6 +191,7 @@ impl Shard {
                 copied_due: AtomicU64::new(0),
             }),
             overflow: Overflow::default(),
+            trail: OnceLock::new(),
         }
     }
 
@@ -259,13 +269,35 @@ impl Shard {
         // Only a guess at what a scan will look for: what the last one has looked for.
         let near = self.copied().due;
         self.owner.near.store(near.0, Ordering::Relaxed);
+        let to = tail.in_next(id);
+        if let Some(trail) = self.trail.get() {
+            trail[to.serial() as usize % TRAIL].store(id.0, Ordering::Relaxed);
+        }
         looked::reach(Step::Claimed);
         match chunks.get(tail.chunk()) {
             Some(last) if tail.chunk() != ChunkId::NONE => last.set_next(id),
             // Relaxed: published with the tail.
             _ => self.owner.first.store(id.0, Ordering::Relaxed),
         }
-        (tail.in_next(id), growth)
+        (to, growth)
+    }
+
+    /// From now on it is known where the last chunks are. For the owner.
+    pub(super) fn keep_trail(&self) {
+        // The models have no memory to wait for.
+        if !cfg!(hashed_wheel_loom) {
+            self.trail
+                .get_or_init(|| Box::new([const { AtomicU32::new(0) }; TRAIL]));
+        }
+    }
+
+    /// Prefetches the header of a chunk some way after the one at `from`, if it is known. For the timer thread.
+    #[inline]
+    pub(super) fn prefetch_after(&self, from: Position, chunks: &Chunks) {
+        if let Some(trail) = self.trail.get() {
+            let ahead = from.serial().wrapping_add(LOOKAHEAD) as usize % TRAIL;
+            chunks.prefetch(ChunkId(trail[ahead].load(Ordering::Relaxed)));
+        }
     }
 
     /// The position of the next entry at or after `at`, which is before the tail. Also the chunk that it lies in.

@@ -117,6 +117,7 @@ impl Shard {
                 Growth::Usual
             }
             NOT_SAMPLING => {
+                self.keep_trail();
                 self.owner().sampled.store(0, Ordering::Relaxed);
                 self.owner().sampled_live.store(0, Ordering::Relaxed);
                 self.sample(head, head, tail, chunks, liveness)

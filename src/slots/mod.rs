@@ -67,7 +67,7 @@ impl<A> Slots<A> {
     /// Prefetches the slot `id`, which need not exist.
     #[inline]
     pub(crate) fn prefetch(&self, id: SlotId) {
-        self.table.map_or_else(id.number(), || (), Slot::prefetch);
+        self.table.prefetch(id.number());
     }
 
     /// Returns `true` if `entry` can never fire a timeout. Its slot need not exist.

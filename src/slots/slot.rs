@@ -114,17 +114,6 @@ impl<A> Slot<A> {
         pending.then(|| word.status())
     }
 
-    /// Prefetches the slot.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch reads nothing, and every x86-64 has it.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(self).cast()) }
-        }
-    }
-
     /// Prefetches the slot to write to it: whoever armed it may still have it in its cache, and gives it up now.
     #[inline]
     pub(crate) fn prefetch_for_claim(&self) {

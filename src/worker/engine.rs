@@ -18,7 +18,7 @@ mod sweep;
 
 use super::execute::{self, Executor};
 use crate::catch_panic::catch_panic;
-use crate::entry::Entry;
+use crate::entry::{Entry, Liveness};
 use crate::queue::{EntrySink, InsertOutcome, Reader, Take};
 use crate::shared::Shared;
 use crate::slots::{ClaimResult, Kind};
@@ -336,7 +336,7 @@ struct WheelSink<'a, W> {
 impl<W: Wheel> EntrySink for WheelSink<'_, W> {
     #[inline]
     fn prefetch(&self, entry: Entry) {
-        self.shared.slot(entry.slot()).prefetch();
+        Liveness::prefetch(self.shared, entry);
     }
 
     #[inline]
