@@ -59,8 +59,8 @@ use super::trim::{FEW, NOT_SAMPLING};
 use crate::entry::{Entry, Liveness};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, CachePadded, Ordering};
 use crate::time::Tick;
-use std::iter;
 use std::sync::OnceLock;
+use std::{array, iter};
 
 /// The live entries of a stretch of the shard, on their way through the overflow.
 #[derive(Clone, Copy, Debug)]
@@ -287,7 +287,7 @@ impl Shard {
         // The models have no memory to wait for.
         if !cfg!(hashed_wheel_loom) {
             self.trail
-                .get_or_init(|| Box::new([const { AtomicU32::new(0) }; TRAIL]));
+                .get_or_init(|| Box::new(array::from_fn(|_| AtomicU32::new(0))));
         }
     }
 
