@@ -6,7 +6,7 @@
 //!
 //! | call | bound |
 //! |---|---|
-//! | push | no lock, no wait; one locked instruction, and up to three more once in 31 calls (some twenty while it clears batches away: [`compact`]); then it also looks at up to 64 entries and moves up to 62 of them, and half-way between at two. It allocates when the queue grows: a page-wise mapping, or a segment of the overflow for 31 batches |
+//! | push | no lock, no wait; one locked instruction, and up to three more once in 31 calls (some twenty while it clears batches away: [`compact`]); then it also looks at up to 64 entries and moves up to 62 of them, and half-way between at two. It allocates when the queue grows: a page-wise mapping, a segment of the overflow for 31 batches, or once, from a thousand entries on, the list of its last chunks |
 //! | take | no lock, no wait; three attempts against a trimming owner, then at the next tick. It frees nothing that owners have allocated, and allocates only for its own vectors |
 //!
 //! # How the timer thread finds what is new
@@ -192,7 +192,8 @@ impl PendingQueue {
 
     /// Bytes held, used or kept for later.
     pub(crate) fn bytes(&self) -> usize {
-        self.chunks.bytes() + self.shards.used() as usize * size_of::<Shard>()
+        let shards = self.shards.iter().map(|(_, shard)| shard.bytes());
+        self.chunks.bytes() + shards.sum::<usize>()
     }
 
     /// Leaves no chunk for anybody.

@@ -346,6 +346,12 @@ impl Shard {
         moved
     }
 
+    /// Bytes of the shard itself.
+    pub(super) fn bytes(&self) -> usize {
+        let trail = self.trail.get().map_or(0, |trail| size_of_val(&**trail));
+        size_of::<Shard>() + trail
+    }
+
     /// Entries in chunks and overflow, dead ones included, each batch counted as a full one. About, while others work.
     pub(super) fn len(&self) -> usize {
         let batches = self.overflow.len();
