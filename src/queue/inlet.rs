@@ -89,7 +89,8 @@ impl Inlet {
                 self.draining.get_or_insert(tail);
             } else if now.saturating_sub(marked_at) >= AGE {
                 self.mark = Some((tail, now));
-                if mark.distance(tail) * BRISK >= shard.len() && self.earliest() > due {
+                if mark.distance(tail).saturating_mul(BRISK) >= shard.len() && self.earliest() > due
+                {
                     return false;
                 }
                 self.draining = Some(mark);

@@ -143,7 +143,7 @@ impl Inlet {
                         self.taken_out.push(entry);
                     }
                 }
-                // With the fence of `Chunks::claim`: if one of the cells was read as its next owner has written it, the head
+                // With the fence of `Chunks::reuse`: if one of the cells was read as its next owner has written it, the head
                 // is seen where it has moved to before.
                 fence(Ordering::Acquire);
                 if has_passed(shard.head(), from) {

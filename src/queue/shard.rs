@@ -332,7 +332,7 @@ impl Shard {
         // Release, with the Acquire of `head`: a timer thread that reads where a promotion has moved the head to finds
         // the batch announced. Acquire: nothing relies on it, as the position that is compared was loaded with Acquire
         // or came with an announced batch. Reads of the cells come before the writes of the chunk's next owner by
-        // the free set, through which a chunk changes hands.
+        // the free set, through which a chunk changes hands; what the owner fills again itself, it has read itself.
         let moved = self
             .taken
             .head

@@ -7,6 +7,7 @@ use super::probe::{Step, looked};
 use super::shard::{Batch, Growth, Shard, end_in_chunk};
 use crate::entry::Liveness;
 use crate::sync::Ordering;
+use std::mem::ManuallyDrop;
 
 /// Entries that one push looks at, at most.
 pub(super) const LOOKS: usize = 64;
@@ -24,6 +25,21 @@ const SAMPLED_CHUNKS: u32 = if cfg!(hashed_wheel_loom) { 4 } else { 2 };
 pub(super) const NOT_SAMPLING: u64 = 63;
 const PROMOTING: u64 = 62;
 
+/// A chunk that the owner has emptied. It is given back, unless it is kept.
+struct Emptied<'a>(ChunkId, &'a Chunks);
+
+impl Emptied<'_> {
+    fn keep(self) -> ChunkId {
+        ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for Emptied<'_> {
+    fn drop(&mut self) {
+        self.1.release(self.0);
+    }
+}
+
 impl Shard {
     /// Looks at no more than [`LOOKS`] entries, and moves no more than two chunks of them. `tail` stands at the end of a
     /// chunk.
@@ -38,10 +54,13 @@ impl Shard {
         let promoting = self.owner().sampling.load(Ordering::Relaxed) == PROMOTING;
         let reserved = if promoting { CELLS } else { SAMPLED_CHUNKS };
         let copied = if self.overflow.is_copying() { CELLS } else { 0 };
-        let emptied = self.trim(LOOKS - (reserved + copied) as usize, tail, chunks, liveness);
+        let emptied = self
+            .trim(LOOKS - (reserved + copied) as usize, tail, chunks, liveness)
+            .map(|id| Emptied(id, chunks));
+        // Both may panic for want of chunks.
         let growth = self.check_limit(tail, chunks, liveness);
         self.overflow.compact(chunks, liveness);
-        (growth, emptied)
+        (growth, emptied.map(Emptied::keep))
     }
 
     /// Passes over dead entries at the head, at most `most`. Returns one of the chunks that this has emptied, which is the caller's
@@ -169,7 +188,8 @@ impl Shard {
             };
             // Another cell of each chunk, so that no pattern of the caller's is met again and again.
             let cells = end_in_chunk(resolved, tail) - resolved.cell();
-            let cell = resolved.cell() + (resolved.serial().wrapping_mul(7) + step) % cells;
+            let cell =
+                resolved.cell() + resolved.serial().wrapping_mul(7).wrapping_add(step) % cells;
             let entry = chunk.read(cell);
             let gone = copied.has(resolved, cell, entry) || liveness.is_dead(entry);
             live += u32::from(!gone);
