@@ -1,24 +1,35 @@
 //! Catches panics of user code: the only place with `catch_unwind`.
 
 use std::any::Any;
+use std::fmt;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `code`, catches its panic and logs it as a panic of `what`. Returns `true` if it panicked.
-pub(crate) fn catch_panic(what: &str, code: impl FnOnce()) -> bool {
+#[inline]
+pub(crate) fn catch_panic(what: impl fmt::Display, code: impl FnOnce()) -> bool {
     if cfg!(hashed_wheel_loom) {
         // A panic in a model is a failure of the model.
         code();
         return false;
     }
-    let Err(payload) = catch_unwind(AssertUnwindSafe(code)) else {
-        return false;
-    };
+    match catch_unwind(AssertUnwindSafe(code)) {
+        Ok(()) => false,
+        Err(payload) => {
+            log_panic(&what, payload);
+            true
+        }
+    }
+}
+
+#[cold]
+fn log_panic(what: &dyn fmt::Display, payload: Box<dyn Any + Send>) {
     // The logger and the drop of the payload are user code too. A payload of their panic is leaked: dropping it might
     // panic again.
     for step in [
         catch_unwind(AssertUnwindSafe(|| {
-            log::error!("{what} panicked: {}", message(&*payload));
+            let message = message(&*payload);
+            log::error!("{what} panicked: {message}{}", advice(message));
         })),
         catch_unwind(AssertUnwindSafe(move || drop(payload))),
     ] {
@@ -26,7 +37,6 @@ pub(crate) fn catch_panic(what: &str, code: impl FnOnce()) -> bool {
             mem::forget(payload);
         }
     }
-    true
 }
 
 /// Runs `code` and keeps the payload of its panic in `first`, unless there is one already.
@@ -44,6 +54,15 @@ pub(crate) fn keep_panic(first: &mut Option<Box<dyn Any + Send>>, code: impl FnO
 pub(crate) fn log_catching(level: log::Level, message: std::fmt::Arguments<'_>) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| log::log!(level, "{message}"))) {
         mem::forget(payload);
+    }
+}
+
+/// What to do about a panic that tokio raises where there is no runtime.
+fn advice(message: &str) -> &'static str {
+    if message.contains("Tokio 1.x runtime") {
+        "; the timer thread is outside of the runtime: give the timer an executor made by tokio_executor (feature `tokio`)"
+    } else {
+        ""
     }
 }
 

@@ -194,6 +194,20 @@ pub enum RejectReason {
     Spawn(io::Error),
 }
 
+impl RejectReason {
+    /// The same reason once more, for a future that keeps it. Of an error of the system, kind and text.
+    pub(crate) fn copy(&self) -> RejectReason {
+        match self {
+            Self::Stopped => Self::Stopped,
+            Self::TooManyPending { max } => Self::TooManyPending { max: *max },
+            Self::Spawn(error) => Self::Spawn(match error.raw_os_error() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => io::Error::new(error.kind(), error.to_string()),
+            }),
+        }
+    }
+}
+
 impl fmt::Display for RejectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -278,17 +292,15 @@ impl Error for StartError {
 /// Why a timer could not be stopped.
 ///
 /// ```
-/// use hashed_wheel::{HashedWheelTimer, StopError};
+/// use hashed_wheel::{HashedWheelTimer, StopError, Timeout};
 /// use std::sync::mpsc;
 /// use std::time::Duration;
 ///
 /// let timer = HashedWheelTimer::new(Duration::from_millis(1), 512);
 /// let (sender, receiver) = mpsc::channel();
-/// timer.new_timeout(
-///     // Stopping waits for the timer thread, and this runs on it.
-///     move |timeout| drop(sender.send(timeout.timer().stop().map(|left| left.len()))),
-///     Duration::ZERO,
-/// )?;
+/// // Stopping waits for the timer thread, and this runs on it.
+/// let stop = move |timeout: &Timeout| drop(sender.send(timeout.timer().stop().map(|left| left.len())));
+/// timer.new_timeout(stop, Duration::ZERO)?;
 /// assert_eq!(receiver.recv()?, Err(StopError::FromTimerThread));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -298,15 +310,21 @@ pub enum StopError {
     /// `stop` waits for the timer thread, and was called on it, by a task, or while it was being started,
     /// by the thread factory. Nothing has changed.
     FromTimerThread,
+    /// The timer is that of [`global`](crate::global), which is never stopped.
+    Global,
 }
 
 impl fmt::Display for StopError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::FromTimerThread = self;
-        f.write_str(
-            "stop() was called on the timer thread, or while that was being started, and would have to \
-             wait for itself",
-        )
+        f.write_str(match self {
+            Self::FromTimerThread => {
+                "stop() was called on the timer thread, or while that was being started, and would have to \
+                 wait for itself"
+            }
+            Self::Global => {
+                "stop() was called on the global timer, which belongs to the whole program and is never stopped"
+            }
+        })
     }
 }
 

@@ -1,22 +1,21 @@
-//! A timer for very many timeouts: Netty's `HashedWheelTimer` for Rust, with Kafka's hierarchical wheel
-//! beside it.
+//! A timer for very many timeouts: scheduling, cancelling and resetting one takes constant time, whether ten are
+//! pending or ten million.
 //!
-//! Scheduling, cancelling and resetting cost the same whether ten timeouts are pending or ten million. They
-//! take no lock, wait for nobody, and wake nobody unless the new timeout is the earliest. One thread, or the caller's
-//! own loop, runs what falls due, and sleeps when nothing does. There is no async runtime to bring along.
+//! It follows Netty's `HashedWheelTimer` and adds Kafka's hierarchical wheel behind the same calls. One thread, or
+//! your own event loop, runs the tasks, and sleeps while nothing is due. No async runtime is needed.
 //!
 #![doc = include_str!("docs/wheel.svg")]
 //!
-//! # A first program
+//! # Quick start
 //!
 //! ```
 //! use hashed_wheel::HashedWheelTimer;
 //! use std::time::Duration;
 //!
-//! // A tick of 10 ms and 512 buckets. The thread starts with the first timeout.
+//! // A tick of 10 ms and 512 buckets. The first timeout starts the timer thread.
 //! let timer = HashedWheelTimer::new(Duration::from_millis(10), 512);
 //!
-//! // A deadline, and the answer that came in time: the task is dropped, and will never run.
+//! // The answer came in time: the task is dropped and never runs.
 //! let deadline = timer.new_timeout(|_| println!("no answer"), Duration::from_secs(3))?;
 //! assert!(deadline.cancel());
 //!
@@ -24,72 +23,66 @@
 //! let idle = timer.new_timeout(|_| println!("silent for a minute"), Duration::from_secs(60))?;
 //! assert!(idle.reset(Duration::from_secs(60)));
 //!
-//! // What has not fired comes back, with its task inside.
-//! for left in timer.stop()? {
-//!     println!("{:?} before its time", left.remaining());
+//! // `stop` returns the timeouts that have not fired, each with its task.
+//! for timeout in timer.stop()? {
+//!     println!("{:?} were left", timeout.remaining());
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is what
+//! # API overview
 //!
 //! | for | see |
 //! |---|---|
-//! | a timer, and which of the two | [`HashedWheelTimer`] unless delays spread from milliseconds to days; then [`HierarchicalWheelTimer`] |
-//! | its settings | [`HashedWheelTimerBuilder`], [`HierarchicalWheelTimerBuilder`] |
-//! | passing it around | [`TimerHandle`], which does not keep it running |
-//! | one timeout | [`Timeout`]: [`cancel`](Timeout::cancel), [`reset`](Timeout::reset), [`remaining`](Timeout::remaining) |
-//! | a moment instead of a delay | [`now`](TimerHandle::now), [`new_timeout_at`](TimerHandle::new_timeout_at), [`reset_at`](Timeout::reset_at), [`deadline`](Timeout::deadline); [`sleep_until`](TimerHandle::sleep_until), [`with_timeout_at`](TimerHandle::with_timeout_at), [`interval_at`](TimerHandle::interval_at) |
-//! | cancelling when something is dropped | [`CancelOnDrop`] |
-//! | the same task again and again | [`new_periodic`](TimerHandle::new_periodic) and [`Period`] |
-//! | all pending timeouts at once | [`cancel_all`](TimerHandle::cancel_all), [`for_each_pending`](TimerHandle::for_each_pending) |
-//! | futures, for any executor | [`sleep`](TimerHandle::sleep), [`with_timeout`](TimerHandle::with_timeout), [`interval`](TimerHandle::interval) with [`MissedTicks`] |
-//! | back-pressure | [`max_pending_timeouts`](HashedWheelTimerBuilder::max_pending_timeouts); [`Rejected`] gives the task back |
-//! | slow tasks | an [`executor`](HashedWheelTimerBuilder::executor) |
+//! | a timer | [`HashedWheelTimer`]; for a fine tick with delays from milliseconds to days, [`HierarchicalWheelTimer`] |
+//! | settings | [`HashedWheelTimerBuilder`], [`HierarchicalWheelTimerBuilder`] |
+//! | one timer for the whole program | [`global`], with [`sleep`], [`sleep_until`], [`timeout`], [`timeout_at`] and [`interval`] |
+//! | sharing a timer | [`TimerHandle`], which does not keep the timer running |
+//! | one timeout | [`Timeout`]: [`cancel`](Timeout::cancel), [`reset`](Timeout::reset), [`remaining`](Timeout::remaining); [`CancelOnDrop`] |
+//! | an `Instant` in place of a delay | [`now`](TimerHandle::now), [`new_timeout_at`](TimerHandle::new_timeout_at), [`reset_at`](Timeout::reset_at), [`deadline`](Timeout::deadline); [`sleep_until`](TimerHandle::sleep_until), [`with_timeout_at`](TimerHandle::with_timeout_at), [`interval_at`](TimerHandle::interval_at) |
+//! | periodic tasks | [`new_periodic`](TimerHandle::new_periodic), [`Period`], [`set_period`](Timeout::set_period) |
+//! | all pending timeouts | [`cancel_all`](TimerHandle::cancel_all), [`for_each_pending`](TimerHandle::for_each_pending) |
+//! | futures on a timer of your own | [`sleep`](TimerHandle::sleep), [`with_timeout`](TimerHandle::with_timeout), [`interval`](TimerHandle::interval), [`MissedTicks`] |
+//! | values that come out when they are due | [`DelayQueue`], [`DelayKey`] |
+//! | back-pressure | [`max_pending_timeouts`](HashedWheelTimerBuilder::max_pending_timeouts); [`Rejected`] returns the task |
+//! | slow tasks | [`executor`](HashedWheelTimerBuilder::executor); [`slow_task`](HashedWheelTimerBuilder::slow_task) finds them |
 //! | tests without waiting | [`ManualClock`] |
-//! | no thread: an event loop of your own | [`build_driven`](HashedWheelTimerBuilder::build_driven) and [`TimerDriver`] |
+//! | your own event loop | [`build_driven`](HashedWheelTimerBuilder::build_driven), [`TimerDriver`] |
 //! | ticks from 50 µs | [`fine_ticks`](HashedWheelTimerBuilder::fine_ticks) |
-//! | the end | [`stop`](TimerHandle::stop) returns what has not fired; [`take_task`](Timeout::take_task) gives its task out; [`shutdown_background`](HashedWheelTimer::shutdown_background) does not wait |
-//! | what must survive a restart | the crate `hashed-wheel-durable`, on top of this one |
-//! | watching it | [`Stats`] and [`Lateness`] |
+//! | shutdown | [`stop`](TimerHandle::stop), [`take_task`](Timeout::take_task), [`shutdown_background`](HashedWheelTimer::shutdown_background) |
+//! | monitoring | [`Stats`], [`Lateness`], [`labelled`](TimerHandle::labelled) |
+//! | jobs that survive a restart | the crate `hashed-wheel-durable`, built on this one |
 //!
-//! # The rules in short
+//! # Guarantees
 //!
-//! - A timeout fires at the first tick at or after its deadline. **Never early**; late by up to one tick, plus
-//!   what the tasks before it take and what the system needs to wake a thread.
-//! - Tasks run on the timer's thread, one after the other, those of an earlier tick first. A panicking one is
-//!   caught, logged and counted; the others go on.
-//! - `cancel` is true for exactly one caller. The task is dropped before it returns.
-//! - Dropping a [`Timeout`] does not cancel it. Dropping the owner of a timer stops it, and drops what is left
-//!   without running it.
-//! - A [`new_timeout`](TimerHandle::new_timeout) that races with [`stop`](TimerHandle::stop) is either among what
-//!   that returns, or gets its task back in the error. None is lost.
-//! - No lock of the timer is held while your code runs, be it a task, a drop, a waker, an executor or a
-//!   thread factory. All of them may call the timer.
+//! - A task never runs before its deadline. It runs at the first tick at or after it, and can be late: by up to one tick, plus
+//!   the tasks before it, plus the time the system needs to wake a thread.
+//! - Tasks run on the timer thread, one after the other, those of an earlier tick first. The timer catches, logs and
+//!   counts a panic, and goes on.
+//! - [`cancel`](Timeout::cancel) returns `true` to exactly one caller. The task is dropped before it returns.
+//! - Dropping a [`Timeout`] does not cancel it. Dropping the owner of a timer stops it, and drops the pending tasks
+//!   without running them.
+//! - A [`new_timeout`](TimerHandle::new_timeout) that races with [`stop`](TimerHandle::stop) is either returned by `stop`,
+//!   or gets its task back in the error. None is lost.
+//! - The timer holds no lock while your code runs. Tasks, drops, wakers, executors and thread factories may call it.
 //!
-//! # The guide
+//! # Guide
 //!
-//! Pages of text with programs that are run: [choosing] the settings, the [design] inside, [performance],
-//! [limits], coming from [Netty][coming_from_netty] and from [tokio][coming_from_tokio], [testing][testing_time]
-//! code that waits, and [questions].
-//!
-//! [choosing]: docs::choosing
-//! [design]: docs::design
-//! [performance]: docs::performance
-//! [limits]: docs::limits
-//! [coming_from_netty]: docs::coming_from_netty
-//! [coming_from_tokio]: docs::coming_from_tokio
-//! [testing_time]: docs::testing_time
-//! [questions]: docs::questions
+//! [`docs`] has the guide and the glossary: [choosing](docs::choosing) the settings, [recipes](docs::recipes),
+//! [async and frameworks](docs::async_frameworks), [testing](docs::testing), [shutdown](docs::shutdown), [FAQ](docs::faq),
+//! [coming from](docs::coming_from) Netty, tokio, Kafka or Java, the [design](docs::design), [limits](docs::limits)
+//! and [performance](docs::performance).
 //!
 //! # Features
 //!
-//! Both are off unless asked for.
+//! All are off by default.
 //!
-//! | feature | |
+//! | feature | adds |
 //! |---|---|
-//! | `hyper` | a [`TimerHandle`] is a `hyper::rt::Timer` |
-//! | `stream` | an [`Interval`] is a `futures_core::Stream` |
+//! | `hyper` | [`TimerHandle`] implements `hyper::rt::Timer` |
+//! | `stream` | [`Interval`] implements `futures_core::Stream`, and `DelayQueue::stream` |
+//! | `tokio` | `tokio_executor`, which runs tasks on a tokio runtime |
+//! | `tower` | `DeadlineLayer`, a time limit for the requests of a tower service |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Only in the modules that say why; one that no longer needs it says so too.
 #![deny(unsafe_code)]
@@ -128,10 +121,18 @@ mod wheel;
 #[forbid(unsafe_code)]
 mod worker;
 
+#[cfg(feature = "stream")]
+pub use api::DelayStream;
 pub use api::TimerDriver;
+#[cfg(feature = "tokio")]
+pub use api::tokio_executor;
+#[cfg(feature = "tower")]
+pub use api::{Deadline, DeadlineFuture, DeadlineLayer};
+pub use api::{DelayKey, DelayQueue};
 pub use api::{HashedWheelTimer, HierarchicalWheelTimer};
 pub use api::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder, TimerBuilder};
 pub use api::{Interval, MissedTicks, Sleep, WithTimeout};
+pub use api::{global, interval, sleep, sleep_until, timeout, timeout_at};
 pub use error::{ConfigError, RejectReason, Rejected, StartError, StopError, TimeoutError};
 pub use metrics::{Lateness, Stats};
 pub use shared::{CancelOnDrop, Job, Pending, Task, Timeout, TimerHandle, TimerState};

@@ -139,7 +139,6 @@ fn what_was_cancelled_is_not_kept_until_its_year_has_come(kind: Kind) {
     }
     // Not the 150 000 that were cancelled, but what lives and a constant.
     assert!(most < 4 * LIVE + 10_000, "{most} entries");
-    assert!(timer.stats().swept > 100_000);
     assert_eq!(timer.pending_timeouts() as u64, LIVE);
     assert!(held.iter().all(|timeout| !timeout.is_expired()));
     assert_counts_add_up(&timer);

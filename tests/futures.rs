@@ -3,6 +3,7 @@
 mod common;
 
 use std::future::{Future, IntoFuture, pending, ready};
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
@@ -10,11 +11,14 @@ use std::time::{Duration, Instant};
 
 use common::poll::{Wakes, block_on, poll_once, poll_with};
 use common::{Count, FAR, Guard, Kind, assert_counts_add_up, ms, on_both_timers};
-use hashed_wheel::{ManualClock, RejectReason, TimeoutError, TimerHandle};
+use hashed_wheel::{ManualClock, RejectReason, Timeout, TimeoutError, TimerHandle, TimerState};
 
 on_both_timers![
     a_sleep_is_armed_by_its_first_poll_and_counts_from_its_making,
-    a_sleep_polled_after_its_deadline_is_over_soon,
+    a_future_whose_deadline_has_passed_is_ready_at_its_first_poll,
+    a_passed_deadline_on_a_stopped_timer_is_an_error,
+    a_sleep_polled_with_another_waker_in_its_own_boundary_is_not_late,
+    a_refused_future_keeps_its_error,
     a_sleep_wakes_the_last_waker_it_was_polled_with,
     a_dropped_sleep_is_cancelled_and_lets_go_of_its_waker,
     a_sleep_of_a_stopped_timer_ends_with_an_error,
@@ -58,18 +62,115 @@ fn a_sleep_is_armed_by_its_first_poll_and_counts_from_its_making(kind: Kind) {
     assert_counts_add_up(&timer);
 }
 
-fn a_sleep_polled_after_its_deadline_is_over_soon(kind: Kind) {
+fn a_future_whose_deadline_has_passed_is_ready_at_its_first_poll(kind: Kind) {
+    let clock = ManualClock::new();
+    let timer = kind.builder().max_pending(1).clock(&clock).build();
+    // Not even started.
+    let slept = poll_once(pin!(timer.sleep(Duration::ZERO)));
+    assert!(matches!(slept, Poll::Ready(Ok(()))));
+    let mut sleep = pin!(timer.sleep(ms(10)));
+    let mut too_late = pin!(timer.with_timeout(pending::<()>(), ms(10)));
+    let mut in_time = pin!(timer.with_timeout(ready(7), ms(10)));
+    clock.advance(ms(10));
+    assert!(matches!(poll_once(sleep.as_mut()), Poll::Ready(Ok(()))));
+    assert!(sleep.is_elapsed());
+    assert!(matches!(poll_once(sleep.as_mut()), Poll::Ready(Ok(()))));
+    let elapsed = poll_once(too_late.as_mut());
+    assert!(matches!(elapsed, Poll::Ready(Err(TimeoutError::Elapsed))));
+    assert!(matches!(poll_once(in_time.as_mut()), Poll::Ready(Ok(7))));
+    assert_eq!(timer.state(), TimerState::Init);
+    assert_eq!((timer.stats().scheduled, timer.stats().rejected), (0, 0));
+    // Between two boundaries, and with the limit reached.
+    let waits = timer.new_timeout(|_| {}, FAR).unwrap();
+    let mut sleep = pin!(timer.sleep(ms(3)));
+    let mut longer = pin!(timer.sleep(ms(4)));
+    clock.advance(ms(3));
+    assert!(matches!(poll_once(sleep.as_mut()), Poll::Ready(Ok(()))));
+    assert!(matches!(poll_once(longer.as_mut()), Poll::Ready(Err(_))));
+    sleep.reset(Duration::ZERO);
+    assert!(matches!(poll_once(sleep.as_mut()), Poll::Ready(Ok(()))));
+    assert!(waits.cancel());
+    assert_counts_add_up(&timer);
+    // On the system's clock: a moment that `now` has told has passed.
+    let real = kind.real(ms(1));
+    for _ in 0..1000 {
+        assert!(poll_once(pin!(real.sleep_until(real.now()))).is_ready());
+        assert!(poll_once(pin!(real.sleep(Duration::ZERO))).is_ready());
+    }
+    assert_eq!(real.state(), TimerState::Init);
+}
+
+fn a_passed_deadline_on_a_stopped_timer_is_an_error(kind: Kind) {
+    let timer = kind.on(&ManualClock::new());
+    timer.stop().unwrap();
+    for delay in [Duration::ZERO, FAR] {
+        let slept = poll_once(pin!(timer.sleep(delay)));
+        assert!(matches!(slept, Poll::Ready(Err(RejectReason::Stopped))));
+        let limited = poll_once(pin!(timer.with_timeout(pending::<()>(), delay)));
+        let stopped = TimeoutError::Rejected(RejectReason::Stopped).to_string();
+        assert!(matches!(limited, Poll::Ready(Err(error)) if error.to_string() == stopped));
+    }
+}
+
+fn a_sleep_polled_with_another_waker_in_its_own_boundary_is_not_late(kind: Kind) {
     let clock = ManualClock::new();
     let timer = kind.on(&clock);
-    timer.start().unwrap();
-    let mut sleep = pin!(timer.sleep(ms(10)));
-    clock.advance(ms(55));
-    // Whether it is over at once or at the next boundary, it does not count from its first poll.
-    if poll_once(sleep.as_mut()).is_pending() {
-        clock.advance(ms(5));
-        assert!(matches!(poll_once(sleep), Poll::Ready(Ok(()))));
-    }
+    let sleep = Arc::new(Mutex::new(timer.sleep(ms(10))));
+    let (polled, answer) = (Arc::clone(&sleep), Arc::new(Mutex::new(None)));
+    let (woken, waker) = Wakes::new();
+    let noted = Arc::clone(&answer);
+    // Scheduled before the sleep is armed, so that it runs before it at the same boundary.
+    let poll = move |_: &Timeout| {
+        let mut sleep = polled.lock().unwrap();
+        *noted.lock().unwrap() = Some(poll_with(Pin::new(&mut *sleep), &waker).is_ready());
+    };
+    timer.new_timeout(poll, ms(10)).unwrap();
+    assert!(poll_once(Pin::new(&mut *sleep.lock().unwrap())).is_pending());
+    clock.advance(ms(10));
+    let ready = answer.lock().unwrap().expect("the task has run");
+    assert!(ready || woken.get() == 1, "at 10 ms, not at 20");
+    assert!(poll_once(Pin::new(&mut *sleep.lock().unwrap())).is_ready());
+    assert!(sleep.lock().unwrap().is_elapsed());
+    assert_eq!((timer.pending_timeouts(), timer.stats().expired), (0, 2));
     assert_counts_add_up(&timer);
+}
+
+fn a_refused_future_keeps_its_error(kind: Kind) {
+    let clock = ManualClock::new();
+    let limited = kind.builder().max_pending(1).clock(&clock).build();
+    let waits = limited.new_timeout(|_| {}, FAR).unwrap();
+    let mut sleep = pin!(limited.sleep(ms(10)));
+    let mut timeout = pin!(limited.with_timeout(pending::<()>(), ms(10)));
+    let full = |reason: &RejectReason| matches!(reason, RejectReason::TooManyPending { max: 1 });
+    for _ in 0..3 {
+        assert!(matches!(poll_once(sleep.as_mut()), Poll::Ready(Err(reason)) if full(&reason)));
+        let limit = poll_once(timeout.as_mut());
+        assert!(matches!(limit, Poll::Ready(Err(TimeoutError::Rejected(reason))) if full(&reason)));
+        assert!(!sleep.is_elapsed());
+        // Not even when there is room, and its time has come.
+        waits.cancel();
+        clock.advance(ms(10));
+    }
+    assert_eq!(limited.stats().rejected, 2);
+    sleep.reset(ms(10));
+    assert!(poll_once(sleep.as_mut()).is_pending(), "it begins anew");
+
+    for error in [
+        io::Error::from_raw_os_error(11),
+        io::Error::other("no thread"),
+    ] {
+        let (kind_of, text) = (error.kind(), error.to_string());
+        let error = Mutex::new(Some(error));
+        let factory = move |_| Err(error.lock().unwrap().take().expect("asked once"));
+        let broken = kind.builder().thread_factory(factory).build();
+        let mut sleep = pin!(broken.sleep(FAR));
+        for _ in 0..3 {
+            let Poll::Ready(Err(RejectReason::Spawn(error))) = poll_once(sleep.as_mut()) else {
+                panic!("another answer")
+            };
+            assert_eq!((error.kind(), error.to_string()), (kind_of, text.clone()));
+        }
+    }
 }
 
 fn a_sleep_wakes_the_last_waker_it_was_polled_with(kind: Kind) {
@@ -164,7 +265,7 @@ fn a_sleep_that_is_refused_ends_with_the_reason(kind: Kind) {
         .builder()
         .thread_factory(|_| Err(std::io::ErrorKind::Other.into()))
         .build();
-    let result = block_on(broken.sleep(ms(1)));
+    let result = block_on(broken.sleep(FAR));
     assert!(matches!(result, Err(RejectReason::Spawn(_))), "{result:?}");
     let result = block_on(limited.with_timeout(pending::<()>(), ms(1)));
     let Err(TimeoutError::Rejected(reason)) = result else {

@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -19,6 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const NEVER: u64 = (1 << 45) - 1;
 
 on_both_timers!(
+    a_passed_moment_is_due_at_a_tick_that_is_to_come,
     every_pending_timeout_is_shown_once,
     the_tick_that_a_timeout_is_shown_with_is_the_one_it_fires_at,
     what_the_closure_does_to_the_timer_is_allowed,
@@ -267,4 +268,30 @@ fn threads_that_schedule_and_cancel_do_not_disturb_each_other(kind: Kind) {
     assert_eq!(stats.pending, 0);
     assert_eq!((stats.scheduled, stats.cancelled), (40_000, 40_000));
     assert!(stats.cancelled >= (cancelled + left) as u64);
+}
+
+/// On a clock that two timers share, a task of one schedules moments on the other, which has had nothing to do so far.
+fn a_passed_moment_is_due_at_a_tick_that_is_to_come(kind: Kind) {
+    let ms = Duration::from_millis;
+    for (moment, due_tick) in [(10, 5), (40, 5), (50, 5), (51, 6), (70, 7)] {
+        let clock = ManualClock::new();
+        let [one, other] = [kind.on(&clock), kind.on(&clock)];
+        let (handle, moment) = (other.handle(), one.now() + ms(moment));
+        other.start().unwrap();
+        let (seen, time) = (Arc::new(Mutex::new(Vec::new())), clock.clone());
+        let noted = Arc::clone(&seen);
+        let schedule = move |_: &Timeout| {
+            let ran = Arc::clone(&noted);
+            let task = move |_: &Timeout| ran.lock().unwrap().push(time.now());
+            handle.new_timeout_at(task, moment).unwrap();
+            handle.for_each_pending(|pending| {
+                let time = ms(10) * u32::try_from(pending.due_tick).unwrap();
+                noted.lock().unwrap().push(time);
+            });
+        };
+        one.new_timeout(schedule, ms(50)).unwrap();
+        clock.advance(SECOND);
+        assert_eq!(*seen.lock().unwrap(), [ms(10) * due_tick; 2], "{moment:?}");
+        assert!(other.stats().max_lateness <= ms(10));
+    }
 }

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 
 use common::poll::{Wakes, block_on, poll_once, poll_with};
 use common::{Kind, assert_counts_add_up, ms, on_both_timers};
-use hashed_wheel::{Interval, ManualClock, RejectReason};
+use hashed_wheel::{Interval, ManualClock, MissedTicks, RejectReason};
 
 on_both_timers![
     the_first_tick_comes_after_one_period_and_the_phase_is_kept,
     a_tick_given_up_is_not_lost,
     missed_ticks_are_skipped_and_the_phase_is_kept,
+    a_tick_whose_boundary_has_passed_is_ready_at_once,
+    a_period_of_zero_ticks_once_at_each_boundary,
     an_interval_of_a_stopped_timer_ends_with_an_error,
     a_dropped_interval_leaves_nothing_behind,
     a_real_interval_is_never_early,
@@ -97,6 +99,46 @@ fn missed_ticks_are_skipped_and_the_phase_is_kept(kind: Kind) {
         clock.advance(ms(1));
         assert!(ticks(&mut interval), "60 ms");
         assert_counts_add_up(&timer);
+    }
+}
+
+fn a_tick_whose_boundary_has_passed_is_ready_at_once(kind: Kind) {
+    let clock = ManualClock::new();
+    let timer = kind.on(&clock);
+    timer.start().unwrap();
+    for missed in [MissedTicks::Skip, MissedTicks::Burst, MissedTicks::Delay] {
+        let interval = || timer.interval(ms(25)).missed_ticks(missed);
+        let [mut too_early, mut in_time] = [interval(), interval()];
+        let scheduled = timer.stats().scheduled;
+        // Its deadline has passed, its boundary has not.
+        clock.advance(ms(25));
+        assert!(!ticks(&mut too_early), "{missed:?}");
+        assert_eq!(timer.stats().scheduled, scheduled + 1);
+        clock.advance(ms(5));
+        assert!(ticks(&mut in_time), "{missed:?}");
+        assert_eq!(timer.stats().scheduled, scheduled + 1, "without a timeout");
+        assert!(!ticks(&mut in_time), "once");
+        clock.advance(ms(20));
+    }
+}
+
+fn a_period_of_zero_ticks_once_at_each_boundary(kind: Kind) {
+    let clock = ManualClock::new();
+    let timer = kind.on(&clock);
+    timer.start().unwrap();
+    clock.advance(ms(15));
+    for missed in [MissedTicks::Skip, MissedTicks::Burst, MissedTicks::Delay] {
+        let mut interval = timer.interval(Duration::ZERO).missed_ticks(missed);
+        for _ in 0..3 {
+            assert!(!ticks(&mut interval), "{missed:?}");
+            assert!(!ticks(&mut interval), "{missed:?}");
+            clock.advance(ms(10));
+            assert!(ticks(&mut interval), "{missed:?}");
+        }
+        // Late, and on a boundary.
+        clock.advance(ms(35));
+        assert!(ticks(&mut interval) && !ticks(&mut interval), "{missed:?}");
+        clock.advance(ms(5));
     }
 }
 

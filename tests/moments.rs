@@ -359,8 +359,9 @@ fn interval_at_begins_at_its_moment(kind: Kind) {
     // In the future, now, and in the past: the phase is that of the first.
     for (first, ticks) in [
         (135, [140, 190, 240]),
-        (100, [110, 150, 200]),
-        (75, [110, 130, 180]),
+        (100, [100, 150, 200]),
+        (75, [100, 130, 180]),
+        (95, [100, 150, 200]),
     ] {
         let first = (timer.now() + ms(first)).checked_sub(ms(100)).unwrap();
         let mut interval = timer.interval_at(first, ms(50));
@@ -405,8 +406,8 @@ fn real_moments_are_never_early(kind: Kind) {
 }
 
 fn a_delay_counts_from_the_call_on_every_thread(kind: Kind) {
-    // How far the time that a call counts from may be behind the clock: see the limits.
-    const LAG: Duration = Duration::from_micros(10);
+    // How far the deadline that is shown may be behind; the tick that it fires at is exact all the same.
+    const LAG: Duration = Duration::from_micros(125);
     let timer = kind.real(ms(1));
     timer.start().unwrap();
     // The other thread's clock is read before, and its readings are handed over: what comes after them counts from later.

@@ -280,10 +280,10 @@ fn a_factory_may_stop_the_timer_when_it_is_dropped_by_stop() {
     });
 }
 
-/// A timer whose factory runs the job on the calling thread and comes back when the timer has ended.
-fn with_inline_factory() -> HashedWheelTimer {
+/// A timer whose factory waits for the thread that it has started, and comes back when the timer has ended.
+fn with_waiting_factory() -> HashedWheelTimer {
     let factory = |job: Job| {
-        job();
+        thread::Builder::new().spawn(job)?.join().unwrap();
         thread::Builder::new().spawn(|| ())
     };
     let builder = HashedWheelTimer::builder().tick_duration(ms(1));
@@ -291,9 +291,9 @@ fn with_inline_factory() -> HashedWheelTimer {
 }
 
 #[test]
-fn a_task_may_drop_the_owner_of_a_timer_whose_factory_runs_the_job_inline() {
+fn a_task_may_drop_the_owner_of_a_timer_whose_factory_waits_for_its_thread() {
     must_end(|| {
-        let timer = with_inline_factory();
+        let timer = with_waiting_factory();
         let handle = timer.handle();
         let starter = thread::spawn({
             let handle = handle.clone();
@@ -319,9 +319,9 @@ fn a_task_may_drop_the_owner_of_a_timer_whose_factory_runs_the_job_inline() {
 }
 
 #[test]
-fn stop_from_another_thread_ends_a_timer_whose_factory_runs_the_job_inline() {
+fn stop_from_another_thread_ends_a_timer_whose_factory_waits_for_its_thread() {
     must_end(|| {
-        let timer = with_inline_factory();
+        let timer = with_waiting_factory();
         let handle = timer.handle();
         let starter = thread::spawn(move || handle.start());
         while timer.state() == TimerState::Init {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
 use common::{Count, FAR, Kind, Timer, in_thread, ms, on_both_timers, recv};
-use hashed_wheel::{Job, ManualClock, RejectReason, StartError, Timeout, TimerState};
+use hashed_wheel::{Job, ManualClock, Period, RejectReason, StartError, Timeout, TimerState};
 
 on_both_timers![
     a_new_timer_has_no_thread_until_the_first_timeout,
@@ -18,6 +18,8 @@ on_both_timers![
     a_factorys_error_reaches_new_timeout_and_the_next_call_tries_again,
     a_factorys_error_reaches_start_and_the_next_call_tries_again,
     a_job_that_is_dropped_unrun_is_a_spawn_error,
+    a_job_that_is_run_on_the_calling_thread_is_a_spawn_error,
+    the_call_that_starts_the_timer_counts_from_time_zero,
     a_factory_that_panics_leaves_the_timer_usable,
     a_thread_that_begins_late_is_waited_for,
     while_one_starts_the_state_is_init_and_the_others_wait,
@@ -367,6 +369,64 @@ fn the_manual_clock_starts_no_thread(kind: Kind) {
     assert_eq!(timer.state(), TimerState::Started);
     clock.advance(ms(10));
     assert_eq!(runs.get(), 1);
+}
+
+fn a_job_that_is_run_on_the_calling_thread_is_a_spawn_error(kind: Kind) {
+    // Both kinds of answer: the caller's own thread has run it, and another one is started or not.
+    for answers in [true, false] {
+        let inline = Arc::new(AtomicUsize::new(1));
+        let left = Arc::clone(&inline);
+        let factory = move |job: Job| {
+            if left.swap(0, Ordering::Relaxed) == 0 {
+                return spawn(job);
+            }
+            job();
+            if answers {
+                spawn(Box::new(|| ()))
+            } else {
+                Err(refused())
+            }
+        };
+        let timer = kind.builder().thread_factory(factory).build();
+        let runs = Count::new();
+        let error = timer.new_timeout(runs.task(), ms(1)).unwrap_err();
+        let RejectReason::Spawn(spawn_error) = error.reason else {
+            panic!("another reason")
+        };
+        let expected = if answers {
+            "the thread factory ran the job on the thread that called it"
+        } else {
+            "no thread today"
+        };
+        assert_eq!(spawn_error.to_string(), expected);
+        assert_eq!((timer.state(), runs.get()), (TimerState::Init, 0));
+        fires(&timer);
+    }
+}
+
+fn the_call_that_starts_the_timer_counts_from_time_zero(kind: Kind) {
+    const HOUR: u64 = 3_600_000;
+    let due_tick = |timer: &Timer| {
+        let mut due = Vec::new();
+        timer.for_each_pending(|pending| due.push(pending.due_tick));
+        due
+    };
+    let timer = kind.real(ms(HOUR));
+    let first = timer.new_timeout(|_| {}, ms(HOUR)).unwrap();
+    assert_eq!(due_tick(&timer), [1], "one tick takes one tick");
+    assert!(first.remaining() <= ms(HOUR));
+    first.cancel();
+    timer.new_timeout(|_| {}, ms(HOUR)).unwrap();
+    assert_eq!(due_tick(&timer), [2], "a later call counts from itself");
+    for delay in [0, 1, HOUR - 1] {
+        let timer = kind.real(ms(HOUR));
+        timer.new_timeout(|_| {}, ms(delay)).unwrap();
+        assert_eq!(due_tick(&timer), [1]);
+    }
+    let timer = kind.real(ms(HOUR));
+    let period = Period::FixedRate(ms(HOUR));
+    timer.new_periodic(|_| {}, ms(HOUR), period).unwrap();
+    assert_eq!(due_tick(&timer), [1]);
 }
 
 fn the_first_deadline_counts_from_the_start(kind: Kind) {

@@ -155,6 +155,12 @@ impl TimerBuilder<HashedWheelTimer> {
         Ok((HashedWheelTimer::from_shared(shared), driver))
     }
 
+    /// For [`global`](crate::global).
+    pub(super) fn never_stopped(mut self) -> Self {
+        self.options.is_global = true;
+        self
+    }
+
     pub(super) fn build_shared(mut self, is_driven: bool) -> Result<Arc<Shared>, ConfigError> {
         let slots = self.options.buckets;
         if !(1..=ConfigError::MAX_BUCKETS).contains(&slots) {
@@ -321,10 +327,8 @@ impl<Timer> TimerBuilder<Timer> {
     ///     .thread_name("sessions")
     ///     .build()?;
     /// let (sender, receiver) = mpsc::channel();
-    /// timer.new_timeout(
-    ///     move |_| drop(sender.send(thread::current().name().map(str::to_owned))),
-    ///     Duration::ZERO,
-    /// )?;
+    /// let tell_name = move |_: &_| drop(sender.send(thread::current().name().map(str::to_owned)));
+    /// timer.new_timeout(tell_name, Duration::ZERO)?;
     /// assert_eq!(receiver.recv()?.as_deref(), Some("sessions"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -333,8 +337,8 @@ impl<Timer> TimerBuilder<Timer> {
         self
     }
 
-    /// Starts the timer's thread: it is given a job, to run on a new thread. If it fails, or drops the
-    /// job, starting the timer fails with its error, and the next call tries again.
+    /// Starts the timer's thread: it is given a job, to run on a new thread. If it fails, drops the job, or runs it on
+    /// the calling thread, starting the timer fails with an error, and the next call tries again.
     ///
     /// ```
     /// use hashed_wheel::HashedWheelTimer;
@@ -422,6 +426,31 @@ impl<Timer> TimerBuilder<Timer> {
     /// ```
     pub fn fine_ticks(mut self, fine_ticks: bool) -> Self {
         self.options.fine_ticks = fine_ticks;
+        self
+    }
+
+    /// Logs a warning when a task holds the timer thread for longer than this, with its
+    /// [label](crate::TimerHandle::labelled) and the time taken, at most once a second. Off by default.
+    ///
+    /// All timeouts wait while a task runs on the timer thread. Jobs that an [`executor`](Self::executor) runs on other
+    /// threads are not logged. The time is that of the timer's clock, so a [`ManualClock`] shows no slow task.
+    /// [`Stats::longest_task`](crate::Stats::longest_task) has the longest.
+    ///
+    /// ```
+    /// use hashed_wheel::HashedWheelTimer;
+    /// use std::time::Duration;
+    ///
+    /// let timer = HashedWheelTimer::builder()
+    ///     .slow_task(Duration::from_millis(5))
+    ///     .build()?;
+    /// let uploads = timer.labelled("uploads");
+    /// let blocking = |_: &_| std::thread::sleep(Duration::from_millis(20));
+    /// // In the log: a task labelled "uploads" held the timer thread for 20.1ms; slow_task is 5ms
+    /// uploads.new_timeout(blocking, Duration::ZERO)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn slow_task(mut self, limit: Duration) -> Self {
+        self.options.slow_task = Some(limit);
         self
     }
 }

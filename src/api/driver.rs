@@ -118,7 +118,8 @@ impl TimerDriver {
     /// eventfd, call the waker of mio, unpark a thread. It must not get lost if the loop is just about to sleep; those three do
     /// not. No lock is held meanwhile, so it may call the timer. A panic in it is caught and logged.
     ///
-    /// If it should have been called since the last `next_due`, and there was none, it is called at once.
+    /// If it should have been called since the last `next_due`, and there was none, it is called at once. Set it once rather than in
+    /// every turn of the loop: each call takes about 60 bytes until the timer's memory is released.
     ///
     /// ```
     /// use hashed_wheel::HashedWheelTimer;

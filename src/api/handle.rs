@@ -5,8 +5,9 @@ use crate::error::{RejectReason, Rejected, StartError, StopError};
 use crate::metrics::Stats;
 use crate::shared::{Pending, Refused, Timeout, TimerHandle, TimerState, When};
 use crate::slots::{Kind, StoredTask};
-use crate::time::Period;
+use crate::time::{Period, nanos};
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 impl TimerHandle {
@@ -86,7 +87,7 @@ impl TimerHandle {
         F: FnOnce(&Timeout) + Send + 'static,
     {
         self.shared()
-            .schedule(task, Kind::Once, StoredTask::once, when)
+            .schedule(task, Kind::Once, self.label(), StoredTask::once, when)
             // SAFETY: what was stored, one line above, was `task`.
             .map_err(|refused| rejected(refused, |stored| unsafe { stored.into_once() }))
     }
@@ -123,11 +124,9 @@ impl TimerHandle {
     /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
     /// let beats = Arc::new(AtomicU32::new(0));
     /// let count = Arc::clone(&beats);
-    /// let heartbeat = timer.new_periodic(
-    ///     move |_| { count.fetch_add(1, Ordering::Relaxed); },
-    ///     Duration::from_secs(1),
-    ///     Period::FixedRate(Duration::from_secs(1)),
-    /// )?;
+    /// let beat = move |_: &Timeout| { count.fetch_add(1, Ordering::Relaxed); };
+    /// let each_second = Period::FixedRate(Duration::from_secs(1));
+    /// let heartbeat = timer.new_periodic(beat, Duration::from_secs(1), each_second)?;
     /// clock.advance(Duration::from_secs(60));
     /// assert_eq!(beats.load(Ordering::Relaxed), 60);
     /// assert!(heartbeat.cancel());
@@ -148,12 +147,16 @@ impl TimerHandle {
     where
         F: FnMut(&Timeout) + Send + 'static,
     {
+        // Read now: later runs count from the deadline itself, not from its boundary.
+        let first = self.shared().clock().ordered();
+        let first = first.saturating_add(nanos(initial_delay));
         self.shared()
             .schedule(
                 task,
                 Kind::Periodic,
+                self.label(),
                 |task| StoredTask::periodic(task, period),
-                When::After(initial_delay),
+                When::At(first),
             )
             // SAFETY: what was stored, three lines above, was `task`.
             .map_err(|refused| rejected(refused, |stored| unsafe { stored.into_periodic() }))
@@ -176,7 +179,7 @@ impl TimerHandle {
     /// # Errors
     /// [`StartError`] if it has been stopped, or if its thread could not be started; then the next call tries again.
     pub fn start(&self) -> Result<(), StartError> {
-        self.shared().start()
+        self.shared().start().map(drop)
     }
 
     /// Stops the timer, waits for its thread, and returns every pending timeout: cancelled, with its task
@@ -206,8 +209,8 @@ impl TimerHandle {
     /// ```
     ///
     /// # Errors
-    /// [`StopError`] when called by a task on the timer thread, which it would wait for, or by the thread factory. The timer
-    /// keeps running.
+    /// [`StopError`] when called by a task on the timer thread, which it would wait for, or by the thread factory, or on
+    /// the timer of [`global`](crate::global). The timer keeps running.
     ///
     /// # Deadlocks
     /// It waits for the running task. A task may stop *another* timer; if a task of that timer stops this one at the same
@@ -232,6 +235,8 @@ impl TimerHandle {
 
     /// Cancels every timeout that is pending when it is called, as [`cancel`](Timeout::cancel) on each would, and
     /// returns how many. The timer goes on.
+    ///
+    /// On the timer of [`global`](crate::global) it cancels nothing and returns 0.
     ///
     /// Futures are not touched: they are cancelled by dropping them. Timeouts that other threads schedule meanwhile may
     /// or may not be among those cancelled. It takes time in proportion to the number of slots in use, and no other call
@@ -334,6 +339,34 @@ impl TimerHandle {
         self.clone()
     }
 
+    /// A handle to this timer whose timeouts, periodic tasks and futures carry `label`.
+    ///
+    /// [`Timeout::label`] returns the label, [`for_each_pending`](Self::for_each_pending) shows it, and the log lines
+    /// about panics and [slow tasks](crate::HashedWheelTimerBuilder::slow_task) name it. Make the handle once and keep it:
+    /// each call looks the label up under a lock, each `new_timeout` on the handle only copies its number. A timer holds at
+    /// most 65 000 different labels; a handle beyond that has none.
+    ///
+    /// ```
+    /// # use hashed_wheel::*;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let sessions = timer.labelled("sessions");
+    /// for _ in 0..3 {
+    ///     sessions.new_timeout(|_| println!("session closed"), Duration::from_secs(1800))?;
+    /// }
+    /// timer.new_timeout(|_| println!("without a label"), Duration::from_secs(5))?;
+    ///
+    /// let mut of_sessions = 0;
+    /// timer.for_each_pending(|pending| of_sessions += u32::from(pending.label == Some("sessions")));
+    /// assert_eq!(of_sessions, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn labelled(&self, label: &'static str) -> TimerHandle {
+        let shared = self.shared();
+        TimerHandle::with_label(Arc::clone(shared), shared.label(label))
+    }
+
     pub(super) fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(name)
             .field("state", &self.state())
@@ -345,7 +378,7 @@ impl TimerHandle {
 
 /// The error that gives the task back.
 #[cold]
-fn rejected<F>(
+pub(super) fn rejected<F>(
     (task, reason): (Refused<F>, RejectReason),
     from_stored: impl FnOnce(StoredTask<Timeout>) -> F,
 ) -> Rejected<F> {

@@ -37,18 +37,22 @@ impl Bell {
     }
 }
 
-fn driven() -> (HashedWheelTimer, TimerDriver, Arc<Bell>) {
+fn without_hook() -> (HashedWheelTimer, TimerDriver, Arc<Bell>) {
     unexplored(|| {
-        let (timer, mut driver) = HashedWheelTimer::builder()
+        let (timer, driver) = HashedWheelTimer::builder()
             .tick_duration(TICK)
             .ticks_per_wheel(2)
             .build_driven()
             .unwrap();
-        let bell = Arc::new(Bell::default());
-        let rung = Arc::clone(&bell);
-        driver.on_wake(move || rung.ring());
-        (timer, driver, bell)
+        (timer, driver, Arc::new(Bell::default()))
     })
+}
+
+fn driven() -> (HashedWheelTimer, TimerDriver, Arc<Bell>) {
+    let (timer, mut driver, bell) = without_hook();
+    let rung = Arc::clone(&bell);
+    unexplored(|| driver.on_wake(move || rung.ring()));
+    (timer, driver, bell)
 }
 
 #[test]
@@ -105,5 +109,42 @@ fn a_stop_reaches_a_loop_wherever_it_is() {
         assert_eq!(stopper.join().unwrap(), 1, "it is returned");
         unexplored(|| drop((driver, timer)));
         if slept { "while it slept" } else { "before" }
+    });
+}
+
+#[test]
+fn a_hook_that_is_set_during_a_push_misses_nothing() {
+    explore(["told by the push", "told when it was set"], || {
+        let (timer, mut driver, bell) = without_hook();
+        let handle = timer.handle();
+        unexplored(|| assert_eq!(driver.next_due(), None));
+        let client = thread::spawn(move || drop(handle.new_timeout(|_| (), 2 * TICK).unwrap()));
+        let rung = Arc::clone(&bell);
+        driver.on_wake(move || rung.ring());
+        let calls = bell.calls();
+        client.join().unwrap();
+        assert_eq!(bell.calls(), 1, "once");
+        unexplored(|| drop((driver, timer)));
+        ["told by the push", "told when it was set"][calls]
+    });
+}
+
+#[test]
+fn a_push_during_an_exchange_of_hooks_calls_one_of_them() {
+    explore(["the old one", "the new one"], || {
+        let (timer, mut driver, old) = driven();
+        let (handle, new) = (timer.handle(), Arc::new(Bell::default()));
+        unexplored(|| assert_eq!(driver.next_due(), None));
+        let client = thread::spawn(move || drop(handle.new_timeout(|_| (), 2 * TICK).unwrap()));
+        let rung = Arc::clone(&new);
+        driver.on_wake(move || rung.ring());
+        client.join().unwrap();
+        let end = match (old.calls(), new.calls()) {
+            (1, 0) => "the old one",
+            (0, 1) => "the new one",
+            both => panic!("{both:?} calls"),
+        };
+        unexplored(|| drop((driver, timer)));
+        end
     });
 }

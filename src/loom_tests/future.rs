@@ -80,7 +80,7 @@ fn a_future_polled_while_it_fires_wakes_its_last_waker() {
         });
         let end = sleeper.poll_while(|| {
             driver.join().unwrap();
-            // A waker that was exchanged while the boundary was being processed waits for the next.
+            // A waker that was exchanged just before the boundary began may wait for the next.
             clock.advance(TICK);
         });
         assert_eq!(check_figures(&timer.handle()).expired, 1);

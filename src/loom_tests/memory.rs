@@ -225,19 +225,19 @@ fn two_that_claim_a_word_and_one_that_releases_leave_nothing_hidden() {
     });
 }
 
-/// As `Chunks::discard_free` against `Chunks::claim` and `release`: what is discarded is in nobody else's hands.
+/// As `SlotPool::discard_free` against `SlotPool::claim` and `release`: what is discarded is in nobody else's hands.
 #[test]
-fn a_word_of_chunks_is_discarded_only_while_nobody_has_one_of_them() {
-    struct Chunks {
+fn a_group_of_slots_is_discarded_only_while_nobody_has_one_of_them() {
+    struct Group {
         free: FreeSet,
         cells: [UnsafeCell<u64>; 2],
     }
     // SAFETY: loom checks the cells.
-    unsafe impl Sync for Chunks {}
+    unsafe impl Sync for Group {}
     // SAFETY: as above.
-    unsafe impl Send for Chunks {}
+    unsafe impl Send for Group {}
 
-    impl Chunks {
+    impl Group {
         fn set(&self, index: u32, value: u64) -> u64 {
             // SAFETY: loom checks that nobody else reads or writes.
             self.cells[index as usize].with_mut(|cell| unsafe { cell.replace(value) })
@@ -246,38 +246,38 @@ fn a_word_of_chunks_is_discarded_only_while_nobody_has_one_of_them() {
 
     let ends = ["discarded", "one was in use"];
     explore(ends, move || {
-        let chunks = unexplored(|| {
-            Arc::new(Chunks {
+        let group = unexplored(|| {
+            Arc::new(Group {
                 free: FreeSet::new(),
                 cells: [0, 0].map(UnsafeCell::new),
             })
         });
         let owner = thread::spawn({
-            let chunks = Arc::clone(&chunks);
+            let group = Arc::clone(&group);
             // One at a time, the second when the first is free again.
             move || {
                 for value in [7, 8] {
-                    let index = chunks.free.claim_one(0);
+                    let index = group.free.claim_one(0);
                     if index >= 64 {
                         // Of the next word: all of this one are being discarded.
-                        chunks.free.release_one(index);
+                        group.free.release_one(index);
                         continue;
                     }
-                    chunks.set(index, value);
-                    assert_eq!(chunks.set(index, 0), value, "discarded while in use");
-                    chunks.free.release_one(index);
+                    group.set(index, value);
+                    assert_eq!(group.set(index, 0), value, "discarded while in use");
+                    group.free.release_one(index);
                 }
             }
         });
-        let all = chunks.free.claim_all(0, u64::MAX);
+        let all = group.free.claim_all(0, u64::MAX);
         if all {
             for index in [0, 1] {
-                chunks.set(index, 0);
+                group.set(index, 0);
             }
-            chunks.free.release(0, u64::MAX);
+            group.free.release(0, u64::MAX);
         }
         owner.join().unwrap();
-        assert_eq!(chunks.free.claim_word(), (0, u64::MAX), "hidden");
+        assert_eq!(group.free.claim_word(), (0, u64::MAX), "hidden");
         ends[usize::from(!all)]
     });
 }

@@ -16,9 +16,11 @@
 //! |---|---|
 //! | [`slot`], [`periodic`] | the transitions of one slot |
 //! | [`cache`] | slots and shards that change hands between threads |
-//! | [`queue`] | the pending queue: push, trim and promote against take, and against `stop` |
+//! | [`queue`] | the pending queue: push against take, and against `stop` |
+//! | [`place`] | where the timer thread finds an armed slot: armings and resets against its number and its entry |
 //! | [`sleep`] | the word that the worker sleeps under, and how it finds what is new |
 //! | [`memory`] | who gives a timer's memory back; the set of free indices |
+//! | [`delay_queue`] | values and consumers of delay queues |
 //! | [`driver`] | the caller's own loop: the hook against `next_due` and `stop` |
 //! | [`fire`], [`start`], [`stop`], [`executor`], [`future`] | the whole timer, by its public methods |
 //!
@@ -30,20 +32,22 @@
 //! model's threads are thrown away half-way.
 
 mod cache;
+mod delay_queue;
 mod driver;
 mod executor;
 mod fire;
 mod future;
 mod memory;
 mod periodic;
+mod place;
 mod queue;
 mod sleep;
 mod slot;
 mod start;
 mod stop;
 
-use crate::entry::{Entry, SlotId};
-use crate::slots::{self, Vacant};
+use crate::entry::SlotId;
+use crate::slots::{self, Arming, Label, Place, Vacant};
 use crate::sync::{Condvar, Mutex};
 use crate::time::Tick;
 use crate::{HashedWheelTimer, HashedWheelTimerBuilder, Period, Stats, TimerHandle};
@@ -51,7 +55,7 @@ use loom::thread::ThreadId;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -183,20 +187,29 @@ impl Probe {
 
 /// A slot that was never used.
 fn free_slot() -> Slot {
-    Slot::new(0)
+    Slot::new()
 }
 
-/// Arms a slot, which must be free and known to no other thread.
-fn arm_number(slot: &Slot, number: u32, task: StoredTask, due: u64) -> Entry {
+/// Arms a slot, which must be free and known to no other thread. Returns its place and its stamp.
+fn arm_number(slot: &Slot, task: StoredTask, due: u64) -> (Place, u64) {
     // SAFETY: as said.
-    let vacant = unsafe { Vacant::new(SlotId::from_number(number)) };
-    let kind = task.kind();
-    slot.arm(vacant, task, kind, Tick(due), due)
+    let vacant = unsafe { Vacant::new(SlotId::from_number(0)) };
+    // Each arming has another.
+    static STAMPS: AtomicU64 = AtomicU64::new(0);
+    let stamp = STAMPS.fetch_add(1, Ordering::Relaxed);
+    let arming = Arming {
+        kind: task.kind(),
+        label: Label::NONE,
+        stamp,
+        due: Tick(due),
+        early: 0,
+    };
+    (slot.arm(vacant, task, arming), stamp)
 }
 
-/// The same for the only slot of a model.
-fn arm(slot: &Slot, task: StoredTask, due: u64) -> Entry {
-    arm_number(slot, 0, task, due)
+/// The same. Returns its stamp.
+fn arm(slot: &Slot, task: StoredTask, due: u64) -> u64 {
+    arm_number(slot, task, due).1
 }
 
 /// A small timer, with a thread.

@@ -3,6 +3,7 @@
 use super::Slot;
 use super::StoredTask;
 use super::{Probe, arm, explore, free_slot};
+use crate::entry::SlotId;
 use crate::slots::Handle;
 use crate::slots::{ClaimResult, ReleaseResult, Running, StopOutcome, Unowned};
 use crate::time::Tick;
@@ -12,8 +13,8 @@ use std::sync::Arc;
 /// A periodic task that the worker has just claimed.
 fn running(probe: &Probe) -> (Arc<Slot>, Running, StoredTask) {
     let slot = Arc::new(free_slot());
-    let entry = arm(&slot, probe.periodic(), 1);
-    match slot.claim(entry, Tick(1)) {
+    let stamp = arm(&slot, probe.periodic(), 1);
+    match slot.claim(SlotId::from_number(0), stamp, Tick(1)) {
         ClaimResult::Due(running, task) => (slot, running, task),
         met => panic!("{met:?}"),
     }
@@ -22,7 +23,7 @@ fn running(probe: &Probe) -> (Arc<Slot>, Running, StoredTask) {
 /// The end of a run, as in `run::rearm_periodic`: whether the slot was left to the runner to free, if
 /// the task does not come again.
 fn end_run(slot: &Slot, running: Running, task: StoredTask) -> Option<ReleaseResult> {
-    match slot.rearm(running, task, Tick(2), 2) {
+    match slot.rearm(running, task, 7, Tick(2), 2) {
         Ok(()) => None,
         Err((running, task)) => {
             drop(task);
@@ -144,56 +145,5 @@ fn the_runner_and_both_handles_free_the_slot_once_in_any_order() {
             .iter()
             .position(|left| *left == ReleaseResult::Abandoned);
         ends[last.expect("as counted")]
-    });
-}
-
-/// An executor's job pushes the entry of the next run before it arms the slot: the worker may meet it
-/// too soon, and must neither drop it nor fire it.
-#[test]
-fn an_entry_met_before_its_slot_is_armed_again_is_kept() {
-    let ends = ["met in time", "met too soon", "cancelled"];
-    explore(ends, || {
-        let probe = Probe::default();
-        let (slot, running, task) = running(&probe);
-        let entry = slot.next_entry(&running, Tick(2));
-        let job = thread::spawn({
-            let slot = Arc::clone(&slot);
-            move || end_run(&slot, running, task)
-        });
-        let user = thread::spawn({
-            let slot = Arc::clone(&slot);
-            move || slot.cancel(|| ())
-        });
-
-        let mut end = "met in time";
-        let met = match slot.claim(entry, Tick(2)) {
-            ClaimResult::Later(tick) => {
-                assert_eq!(tick, Tick(3));
-                end = "met too soon";
-                job.join().unwrap();
-                slot.claim(entry.at(tick), tick)
-            }
-            met => {
-                job.join().unwrap();
-                met
-            }
-        };
-        let cancelled = user.join().unwrap();
-        match met {
-            ClaimResult::Due(running, task) => {
-                let ended = end_run(&slot, running, task);
-                assert_eq!(
-                    ended.is_some(),
-                    cancelled,
-                    "the cancel met the second run, or none"
-                );
-                end
-            }
-            ClaimResult::Dead => {
-                assert!(cancelled && probe.is_gone());
-                "cancelled"
-            }
-            ClaimResult::Later(tick) => panic!("moved again to {tick:?}"),
-        }
     });
 }

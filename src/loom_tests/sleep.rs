@@ -1,17 +1,15 @@
-//! The sleep of the timer thread: the parker's word, the ready bits and the earliest due tick of each shard, with a
-//! timer thread that does nothing else, in the order of `worker::work`: look, take, plan, announce the plan, look again,
-//! park. It takes what is due by tick 1 and leaves the rest in its shard, so it knows of that by its
-//! earliest due tick alone. A wake-up that is lost is a deadlock. Here the timer thread is the main thread.
+//! The sleep of the timer thread: the parker's word and the ready bits, with a timer thread that does nothing else, in the
+//! order of `Engine::run`: look, take, plan, announce the plan, look again, park. A wake-up that is lost is a deadlock. Here
+//! the timer thread is the main thread.
 
 use super::queue::{Queue, Taker};
 use super::{explore, unexplored};
-use crate::queue::{Take, WakeReason};
+use crate::queue::WakeReason;
 use crate::shared::{Lifecycle, StartDecision, StopDecision};
 use crate::sync::{AtomicU8, Ordering};
 use crate::time::Tick;
 use loom::thread;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A queue whose timer thread is this one.
 fn queue() -> Arc<Queue> {
@@ -39,32 +37,15 @@ impl Worker {
     }
 
     fn transfer(&mut self) {
-        let due = Tick(1);
-        self.taker.take(
-            Take::Soon {
-                due,
-                near: due,
-                now: 0,
-            },
-            usize::MAX,
-        );
+        self.taker.take();
     }
 
-    /// As `Engine::next_wakeup`, with the wheel at boundary 0 and a lead of one tick.
+    /// As `Engine::next_tick`, once all is taken.
     fn plan(&self) -> Tick {
-        if self.taker.reader.is_cut() {
-            return Tick(1);
-        }
-        let filed = self.taker.filed.iter().map(|entry| entry.due()).min();
-        let waiting = match self.taker.reader.earliest() {
-            Tick::NEVER => Tick::NEVER,
-            earliest => Tick(earliest.0 - 1).max(Tick(1)),
-        };
-        filed.unwrap_or(Tick::NEVER).min(waiting)
+        self.taker.earliest().unwrap_or(Tick::NEVER)
     }
 
-    /// As `worker::sleep`, and `Engine::transfer_and_recheck` inside. Of the boundaries only the first comes by
-    /// itself: to sleep until another is to sleep for ever, unless somebody comes.
+    /// As `worker::sleep`. No boundary comes by itself: to sleep is to sleep for ever, unless somebody comes.
     fn sleep(&mut self, stopped: impl Fn() -> bool) {
         let plan = self.plan();
         self.announced += 1;
@@ -72,11 +53,9 @@ impl Worker {
         let slept = queue.queue.park_worker(
             plan,
             true,
-            || (plan == Tick(1)).then_some(Duration::from_millis(1)),
+            || None,
             || {
-                if plan > Tick(1) {
-                    self.transfer();
-                }
+                self.transfer();
                 self.plan() < plan || stopped()
             },
         );
@@ -151,14 +130,18 @@ fn a_push_while_the_worker_falls_asleep_is_seen_or_wakes_it() {
 fn an_earlier_push_to_a_shard_that_is_announced_is_seen_or_wakes_the_worker() {
     explore(ENDS, || {
         let queue = queue();
-        unexplored(|| queue.push_to(0, 1, 9));
-        Worker::new(&queue).work_beside(|queue| queue.push_to(0, 2, 5))
+        // A whole block, so that the next number is not taken with it.
+        unexplored(|| {
+            queue.push_to(0, 1, 9);
+            queue.push_to(0, 2, 9);
+        });
+        Worker::new(&queue).work_beside(|queue| queue.push_to(0, 3, 5))
     });
 }
 
-/// The worker has looked at the shard and left everything in it.
+/// The worker has taken all that was in it.
 #[test]
-fn an_earlier_push_to_a_shard_that_was_left_alone_is_seen_or_wakes_the_worker() {
+fn an_earlier_push_to_a_shard_that_was_emptied_is_seen_or_wakes_the_worker() {
     explore(ENDS, || {
         let queue = queue();
         let mut worker = Worker::new(&queue);
@@ -167,12 +150,13 @@ fn an_earlier_push_to_a_shard_that_was_left_alone_is_seen_or_wakes_the_worker() 
             worker.transfer();
         });
         // A later one in between, which says something and changes nothing.
-        worker.work_beside(|queue| [9, 5].into_iter().for_each(|due| queue.push_to(0, 2, due)))
+        worker.work_beside(|queue| {
+            queue.push_to(0, 2, 9);
+            queue.push_to(0, 3, 5);
+        })
     });
 }
 
-/// What is due at the first boundary is taken at once, and with it all that was pushed before: the
-/// earliest due tick is forgotten then. That of a later push must not be.
 #[test]
 fn a_push_to_a_shard_that_is_being_emptied_is_seen_or_wakes_the_worker() {
     explore(["taken with the others", "seen", "woken"], || {
@@ -184,9 +168,8 @@ fn a_push_to_a_shard_that_is_being_emptied_is_seen_or_wakes_the_worker() {
         });
         let mut worker = Worker::new(&queue);
         worker.transfer();
-        assert_eq!(worker.taker.filed[0].due(), Tick(1));
-        // It has fired.
-        worker.taker.filed.remove(0);
+        assert_eq!(worker.plan(), Tick(1));
+        worker.taker.forget_first();
         let taken = worker.knows(5);
         worker.work_until_it_knows(5);
         producer.join().unwrap();
@@ -265,9 +248,9 @@ fn stop_wakes_the_worker_in_place_of_one_that_is_suspended() {
 
 #[test]
 fn a_crowded_shard_wakes_the_worker_unless_it_could_do_nothing() {
-    /// The third is a crowd. None is due before the worker looks by itself.
+    /// The fourth is a crowd. None is due before the worker looks by itself.
     fn crowd(queue: &Queue) {
-        for due in [7, 8, 9] {
+        for due in [6, 7, 8, 9] {
             queue.push_to(0, due, u64::from(due));
         }
     }

@@ -1,18 +1,20 @@
-//! One slot and one entry: user, worker, `stop` and `cancel_all` at the same time.
+//! One slot: user, worker, `stop` and `cancel_all` at the same time.
 
 use super::{Probe, Slot, StoredTask, arm, explore, free_slot};
-use crate::entry::{Entry, SlotId};
-use crate::slots::{ClaimResult, ReleaseResult, Reset, StopOutcome, Unowned};
+use crate::entry::SlotId;
+use crate::slots::{ClaimResult, ReleaseResult, StopOutcome, Unowned};
 use crate::slots::{Handle, Phase};
 use crate::time::Tick;
 use loom::thread;
 use std::sync::Arc;
 
-/// Claims `entry` at `now` and runs what it finds, as `Engine::fire` and `run::run_once` do.
-fn fire(slot: &Slot, entry: Entry, now: u64) -> Option<ReleaseResult> {
-    match slot.claim(entry, Tick(now)) {
+const ID: SlotId = SlotId::from_number(0);
+
+/// Claims the timeout with that stamp at `now` and runs it, as `Engine::fire` and `run::run_once` do.
+fn fire(slot: &Slot, stamp: u64, now: u64) -> Option<ReleaseResult> {
+    match slot.claim(ID, stamp, Tick(now)) {
         ClaimResult::Dead => None,
-        ClaimResult::Later(tick) => panic!("moved to {tick:?}"),
+        ClaimResult::Later => panic!("moved"),
         ClaimResult::Due(running, task) => {
             drop(task);
             Some(slot.finish_run(running))
@@ -54,7 +56,8 @@ fn a_cancel_and_a_claim_end_the_task_exactly_once_and_reuse_is_clean() {
         assert!(freed ^ (worker_freed == Some(true)), "freed once");
         let next = next.get_or_insert_with(|| arm(&slot, second.task(), 9));
         assert!(!second.is_gone());
-        assert!(slot.is_dead(entry) && fire(&slot, *next, 9) == Some(ReleaseResult::InUse));
+        assert!(fire(&slot, entry, 9).is_none());
+        assert_eq!(fire(&slot, *next, 9), Some(ReleaseResult::InUse));
         assert!(second.is_gone());
         match (cancelled, freed) {
             (true, _) => "cancelled",
@@ -95,22 +98,18 @@ fn a_handle_dropped_while_its_task_runs_frees_the_slot_once() {
 }
 
 #[test]
-fn a_stale_entry_never_fires_the_next_tenant_early() {
+fn a_stamp_of_before_never_fires_the_next_tenant() {
     explore(
         ["the first tenant fired", "the first tenant was cancelled"],
         || {
-            // `seq` goes round between the two tenants, so that the second has an entry of long ago
-            // with its own `seq`, told apart by `epoch` alone.
-            let slot = Arc::new(Slot::new(0x1ffe));
+            let slot = Arc::new(free_slot());
             let (first, second) = (Probe::default(), Probe::default());
-            let stale = arm(&slot, first.task(), 1);
-            let ancient = Entry::new(Tick(1), 0, SlotId::from_number(0), 0);
+            let before = arm(&slot, first.task(), 1);
             let worker = thread::spawn({
                 let slot = Arc::clone(&slot);
                 move || {
-                    let left = fire(&slot, stale, 1);
-                    assert!(fire(&slot, stale, 1).is_none() && slot.is_dead(ancient));
-                    assert!(fire(&slot, ancient, 1).is_none());
+                    let left = fire(&slot, before, 1);
+                    assert!(fire(&slot, before, 1).is_none());
                     left
                 }
             });
@@ -120,14 +119,14 @@ fn a_stale_entry_never_fires_the_next_tenant_early() {
             if left == ReleaseResult::InUse {
                 left = worker.join().unwrap().expect("it runs");
                 assert!(free_if(&slot, left));
-                arm(&slot, second.task(), 9);
+                arm(&slot, second.task(), 1);
             } else {
                 slot.free_here();
-                arm(&slot, second.task(), 9);
+                // Due as well.
+                arm(&slot, second.task(), 1);
                 assert_eq!(worker.join().unwrap().is_some(), !cancelled);
             }
             assert!(first.is_gone() && !second.is_gone());
-            assert_eq!((slot.seq(), slot.status().due), (0, Tick(9)));
             assert!(slot.disarm().is_some());
             if cancelled {
                 "the first tenant was cancelled"
@@ -142,19 +141,19 @@ fn a_stale_entry_never_fires_the_next_tenant_early() {
 fn a_reset_that_returned_true_never_fires_at_the_old_tick() {
     explore(["moved", "fired"], || {
         let (slot, probe) = (Arc::new(free_slot()), Probe::default());
-        let entry = arm(&slot, probe.task(), 1);
+        let stamp = arm(&slot, probe.task(), 1);
         let user = thread::spawn({
             let slot = Arc::clone(&slot);
-            move || slot.reset(SlotId::from_number(0), Tick(5), 5)
+            move || slot.reset(Tick(5))
         });
-        let met = slot.claim(entry, Tick(1));
+        let met = slot.claim(ID, stamp, Tick(1));
         match (user.join().unwrap(), met) {
-            (Reset::Moved, ClaimResult::Later(tick)) => {
-                assert_eq!(tick, Tick(5));
+            (true, ClaimResult::Later) => {
+                assert_eq!(slot.status().due, Tick(5));
                 assert!(!probe.is_gone() && slot.disarm().is_some());
                 "moved"
             }
-            (Reset::TooLate, ClaimResult::Due(running, task)) => {
+            (false, ClaimResult::Due(running, task)) => {
                 drop(task);
                 assert_eq!(slot.finish_run(running), ReleaseResult::InUse);
                 "fired"
@@ -169,82 +168,44 @@ fn a_reset_that_returned_true_never_fires_at_the_old_tick() {
 fn a_reset_to_the_same_tick_and_a_claim_run_the_task_once() {
     explore(["moved, and fired at that tick", "too late"], || {
         let (slot, probe) = (Arc::new(free_slot()), Probe::default());
-        let entry = arm(&slot, probe.task(), 1);
+        let stamp = arm(&slot, probe.task(), 1);
         let user = thread::spawn({
             let slot = Arc::clone(&slot);
-            move || slot.reset(SlotId::from_number(0), Tick(1), 9)
+            move || slot.reset(Tick(1))
         });
-        let ClaimResult::Due(running, task) = slot.claim(entry, Tick(1)) else {
+        let ClaimResult::Due(running, task) = slot.claim(ID, stamp, Tick(1)) else {
             panic!("its tick has come, and stays the same");
         };
         drop(task);
         assert_eq!(slot.finish_run(running), ReleaseResult::InUse);
         let reset = user.join().unwrap();
         assert_eq!(slot.status().phase, Phase::Expired);
-        assert!(probe.is_gone() && slot.is_dead(entry));
-        match reset {
-            Reset::Moved => "moved, and fired at that tick",
-            Reset::TooLate => "too late",
-            Reset::MovedEarlier(entry) => panic!("{entry:?} is no earlier"),
+        assert!(probe.is_gone() && fire(&slot, stamp, 1).is_none());
+        if reset {
+            "moved, and fired at that tick"
+        } else {
+            "too late"
         }
     });
 }
 
 #[test]
-fn a_reset_to_the_same_tick_and_one_to_an_earlier_leave_one_live_entry_for_that() {
-    explore(["moved"], || {
-        let (slot, probe) = (Arc::new(free_slot()), Probe::default());
-        let first = arm(&slot, probe.task(), 5);
-        let other = thread::spawn({
-            let slot = Arc::clone(&slot);
-            move || slot.reset(SlotId::from_number(0), Tick(5), 9)
-        });
-        let Reset::MovedEarlier(entry) = slot.reset(SlotId::from_number(0), Tick(3), 3) else {
-            panic!("3 comes before 5");
-        };
-        // To 5, before the other or after it: after it, it is moved back, and its entry at 3 leads to it.
-        assert_eq!(other.join().unwrap(), Reset::Moved);
-        assert!(slot.is_dead(first) && !slot.is_dead(entry));
-        let due = slot.status().due;
-        assert_eq!(slot.live_due(entry), Some(due));
-        assert!(due == Tick(3) || due == Tick(5));
-        assert!(slot.disarm().is_some() && probe.is_gone());
-        "moved"
-    });
-}
-
-#[test]
-fn two_resets_leave_one_live_entry_not_later_than_the_deadline() {
-    /// The entries that there are after a reset to `due`.
-    fn reset(slot: &Slot, due: u64) -> Option<Entry> {
-        match slot.reset(SlotId::from_number(0), Tick(due), due) {
-            Reset::Moved => None,
-            Reset::MovedEarlier(entry) => Some(entry),
-            Reset::TooLate => panic!("it is pending"),
-        }
-    }
+fn of_two_resets_one_takes_effect() {
     /// Resets from 5 to 3 and to `rival` at once. The end is when it is due.
     fn two_resets(rival: u64) -> u64 {
         let (slot, probe) = (Arc::new(free_slot()), Probe::default());
-        let first = arm(&slot, probe.task(), 5);
+        arm(&slot, probe.task(), 5);
         let other = thread::spawn({
             let slot = Arc::clone(&slot);
-            move || reset(&slot, rival)
+            move || slot.reset(Tick(rival))
         });
-        let entries = [Some(first), reset(&slot, 3), other.join().unwrap()];
-
+        assert!(slot.reset(Tick(3)) && other.join().unwrap());
         let due = slot.status().due;
-        let mut live = entries
-            .into_iter()
-            .flatten()
-            .filter(|&entry| !slot.is_dead(entry));
-        let filed = live.next().expect("one is live");
-        assert!(live.next().is_none(), "one is live");
-        assert!(filed.due() <= due && slot.live_due(filed) == Some(due));
         assert!(slot.disarm().is_some() && probe.is_gone());
         due.0
     }
     explore([3, 4], || two_resets(4));
+    explore([3, 5], || two_resets(5));
     explore([3, 7], || two_resets(7));
 }
 

@@ -65,6 +65,7 @@ impl FreeSet {
     }
 
     /// Claims the free ones among the indices of word `number` that `bits` names.
+    #[cfg(test)]
     pub(crate) fn claim_bits(&self, number: u32, bits: u64) -> u64 {
         let before = self.word(0, number).fetch_or(bits, Ordering::SeqCst);
         if before | bits == FULL && before != FULL {

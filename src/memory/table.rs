@@ -22,11 +22,6 @@ pub(crate) unsafe trait Zeroed: Sync {
     fn zero() -> Self;
 }
 
-/// Values that are made of atomic integers alone.
-pub(crate) trait Atomic: Zeroed {}
-impl Atomic for AtomicU64 {}
-impl<T: Atomic, const N: usize> Atomic for [T; N] {}
-
 // SAFETY: an atomic integer is valid whatever its bytes, and needs no drop.
 unsafe impl Zeroed for AtomicU64 {
     #[cfg(hashed_wheel_loom)]
@@ -105,12 +100,6 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
         map(unsafe { &*origin.wrapping_add(place) })
     }
 
-    /// Prefetches the value at `index`, which need not exist.
-    #[inline]
-    pub(crate) fn prefetch(&self, index: u32) {
-        self.map_or_else(index, || (), prefetch);
-    }
-
     /// The value at `index`, whose block is made if it does not exist.
     #[inline]
     pub(crate) fn get_or_grow(&self, index: u32) -> &T {
@@ -154,16 +143,6 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
         range.filter_map(|index| Some((index, self.get(index)?)))
     }
 
-    /// [`Table::discard`] for values that are atomic throughout: no value is torn or invalid, whoever looks.
-    pub(crate) fn discard_claimed(&self, range: Range<u32>) -> bool
-    where
-        T: Atomic,
-    {
-        // SAFETY: whoever writes or reads meanwhile uses atomic accesses, for which the discard is one more writer, of
-        // zeroes. What that means for the protocol is the caller's business.
-        unsafe { self.discard(range) }
-    }
-
     /// Gives the memory of `range`, whole pages, back to the system: its values are zero from now on. Returns
     /// whether the system has taken it.
     ///
@@ -184,7 +163,7 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
 
 /// Prefetches the line where a value begins.
 #[inline]
-fn prefetch<T>(value: &T) {
+pub(crate) fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -1,7 +1,7 @@
 //! How the timer thread (the *worker*) sleeps, and who wakes it.
 //!
-//! The worker announces in one word until when it will sleep, its *plan*. A thread that pushes an entry reads the word
-//! and wakes the worker only if the plan is too late for the entry. So a push costs a load, a worker with nothing to do
+//! The worker announces in one word until when it will sleep, its *plan*. A thread that pushes a slot reads the word
+//! and wakes the worker only if the plan is too late for the slot. So a push costs a load, a worker with nothing to do
 //! sleeps without a timeout, and `cancel` wakes nobody.
 //!
 //! What sleeps is a thread, or a loop of the caller's that is woken by a *hook*: the plan is announced and taken back by two
@@ -13,7 +13,7 @@
 //!
 //! | state | meaning | written by |
 //! |---|---|---|
-//! | [`PLAN`], perhaps [`ROOM`] | the worker sleeps until `tick` ([`Tick::NEVER`]: until it is woken); `ROOM` says that it could move entries of a crowded shard before that | the worker |
+//! | [`PLAN`], perhaps [`ROOM`] | the worker sleeps until `tick` ([`Tick::NEVER`]: until it is woken); `ROOM` says that it could move slots of a crowded shard before that | the worker |
 //! | [`WOKEN`] | somebody has begun to wake it, at a push that came when `tick` had passed | a pusher, in exchange for a plan |
 //! | 0 | it is awake, or has been woken: nothing has to be done | the worker; who has woken it, in exchange for `WOKEN` |
 //!
@@ -24,7 +24,7 @@
 //!
 //! ```text
 //! a pusher                                   the worker
-//! P1  push: the shard's tail moves on        W0  transfer, expire, sweep
+//! P1  push: the number is announced          W0  transfer, expire, sweep
 //! P2  s = word                               W1  word = plan
 //!     s is a plan that is too late:          W2  look at the shards and at the timer's state;
 //! P3    exchange s for WOKEN                     the plan was too late: word = 0, back to W0
@@ -33,19 +33,19 @@
 //! P5    exchange WOKEN for 0
 //! ```
 //!
-//! P1, P2, P3, P5, W1, W4 and W2's look at the shards (L1 to L4 in [`super`]) are sequentially consistent, so they have one
+//! P1, P2, P3, P5, W1, W4 and W2's look at the shards (L1 to L3 in [`super`]) are sequentially consistent, so they have one
 //! order, in which P1 < P2 and W1 < W2.
 //!
-//! 1. *P1 < W2*: the worker sees the entry, or its due tick, before it sleeps, and does not sleep beyond it. The head of
+//! 1. *P1 < W2*: the worker sees the slot before it sleeps, and does not sleep beyond it. The head of
 //!    [`super`] tells why a look overlooks nothing.
 //! 2. *W2 < P1*: then W1 < P2, so P2 reads this plan or something later.
-//!    - *This plan, not later than the entry's due tick*: the worker wakes at the plan's tick by itself,
+//!    - *This plan, not later than the slot's due tick*: the worker wakes at the plan's tick by itself,
 //!      and looks at the shards before it expires anything: in time.
 //!    - *This plan, too late*: P3 succeeds, and P4 follows. Or it fails because the word has changed: it reads again.
 //!    - *`WOKEN`*: P4. Whoever has written it may have been interrupted, so nobody relies on it.
 //!    - *0*: the worker is awake, or P4 has returned in another thread. Either way the worker gets to its next W2, which comes
 //!      after P1: case 1.
-//!    - *A later plan*: its W2 comes after P1 as well, or P2 is in time for it: as above.
+//!    - *A later plan*: if its W2 comes after P1, case 1; otherwise case 2 for it.
 //! 3. *P4 ends W3*, or makes the coming one return at once, for the word is the plan no longer: [`Sleeper`].
 //! 4. *A crowded shard* is treated like a late plan while `ROOM` is set. When the worker could not move anything
 //!    before the next boundary, `ROOM` is off and crowds do not wake it.
@@ -60,10 +60,10 @@
 //! worker. Elsewhere one that is suspended *inside* P4, in the standard library's `unpark`, may have taken the wake-up with it:
 //! what others push is late then until it goes on, or until the plan's tick. So it is with a hook, from P3 on.
 
-use crate::catch_panic::catch_panic;
-use crate::sync::{AtomicU64, Mutex, Ordering, Sleeper};
+use super::hook::{Hook, WakeHook};
+use crate::sync::{AtomicU64, Ordering, Sleeper};
 use crate::time::Tick;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Where the worker sleeps.
@@ -73,17 +73,7 @@ pub(crate) struct Parker {
     word: AtomicU64,
     sleeper: Sleeper,
     /// Set if a loop of the caller's sleeps, and no thread of the timer's.
-    hook: OnceLock<Mutex<HookState>>,
-}
-
-/// Called instead of waking a thread.
-pub(crate) type Hook = Arc<dyn Fn() + Send + Sync>;
-
-#[derive(Default)]
-struct HookState {
-    hook: Option<Hook>,
-    /// It should have been called and there was none.
-    missed: bool,
+    hook: OnceLock<WakeHook>,
 }
 
 /// The worker sleeps until the tick.
@@ -123,23 +113,13 @@ impl Parker {
 
     /// Says that a loop of the caller's is to be woken: by a hook.
     pub(crate) fn register_loop(&self) {
-        self.hook.get_or_init(Mutex::default);
+        self.hook.get_or_init(WakeHook::new);
     }
 
     /// Sets the hook, or removes it. Calls a new one at once if it has been missed since the plan was announced.
     pub(crate) fn set_hook(&self, hook: Option<Hook>) {
-        let Some(state) = self.hook.get() else {
-            return;
-        };
-        let (old, missed) = {
-            let mut state = state.lock();
-            let missed = state.missed && hook.is_some();
-            state.missed &= !missed;
-            (std::mem::replace(&mut state.hook, hook.clone()), missed)
-        };
-        catch_panic("the drop of a wake hook", move || drop(old));
-        if let Some(hook) = hook.filter(|_| missed) {
-            call(hook);
+        if let Some(state) = self.hook.get() {
+            state.set(hook);
         }
     }
 
@@ -167,8 +147,8 @@ impl Parker {
         let Some(woken) = self.claim(word, passed, ends) else {
             return;
         };
-        if let Some(state) = self.hook.get() {
-            return call_or_miss(state);
+        if let Some(hook) = self.hook.get() {
+            return hook.call();
         }
         self.sleeper.wake(&self.word);
         let order = Ordering::SeqCst;
@@ -211,8 +191,8 @@ impl Parker {
 
     /// Wakes the worker whatever its plan.
     pub(crate) fn unpark(&self) {
-        if let Some(state) = self.hook.get() {
-            return call_or_miss(state);
+        if let Some(hook) = self.hook.get() {
+            return hook.call();
         }
         let word = self.word.load(Ordering::SeqCst);
         self.wake_slow(word, Tick::ZERO, |word| word & PLAN != 0);
@@ -233,8 +213,8 @@ impl Parker {
     pub(crate) fn withdraw(&self) -> Option<Tick> {
         let epoch = self.word.load(Ordering::Relaxed) & EPOCH;
         let word = self.word.swap(epoch, Ordering::SeqCst);
-        if let Some(state) = self.hook.get() {
-            state.lock().missed = false;
+        if let Some(hook) = self.hook.get() {
+            hook.forget_missed();
         }
         (word & PLAN == 0).then_some(Tick(word >> TICK_SHIFT))
     }
@@ -264,23 +244,6 @@ impl Parker {
         }
         sleeps
     }
-}
-
-/// Calls the hook, or notes that there was none.
-fn call_or_miss(state: &Mutex<HookState>) {
-    let hook = {
-        let mut state = state.lock();
-        state.missed = state.hook.is_none();
-        state.hook.clone()
-    };
-    if let Some(hook) = hook {
-        call(hook);
-    }
-}
-
-/// Calls a hook, which is foreign code: no lock is held, and its panic is caught, or that of its drop.
-fn call(hook: Hook) {
-    catch_panic("the wake hook", move || hook());
 }
 
 #[inline]

@@ -12,12 +12,6 @@ pub(crate) trait Driver: Send {
     /// Runs the timer on this thread until it is stopped.
     fn run(&mut self, shared: &Arc<Shared>);
 
-    /// On a manual clock that reads `now`: the next boundary that has work, with its time.
-    fn next_manual_tick(&mut self, shared: &Shared, now: u64) -> Option<(u64, Tick)>;
-
-    /// Processes a boundary that the manual clock has reached.
-    fn process_manual_tick(&mut self, shared: &Arc<Shared>, boundary: Tick);
-
     /// Processes every boundary that has passed. Returns how many tasks it has run or handed over.
     fn turn(&mut self, shared: &Arc<Shared>) -> usize;
 
@@ -25,8 +19,12 @@ pub(crate) trait Driver: Send {
     /// [`crate::queue`].
     fn next_due(&mut self, shared: &Shared) -> Option<u64>;
 
-    /// Counts all boundaries up to now as processed.
-    fn catch_up(&mut self, shared: &Shared);
+    /// Counts the boundaries up to `passed` as processed, up to the first that has work, and returns that one:
+    /// [`Tick::NEVER`] if there is none.
+    fn next_tick(&mut self, shared: &Shared, passed: Tick) -> Tick;
+
+    /// Counts the boundaries up to `passed` as processed, up to the first that has work, and gives unused memory back.
+    fn catch_up(&mut self, shared: &Shared, passed: Tick);
 
     /// Publishes the counters of the worker and its wheel.
     fn publish_counters(&self, shared: &Shared);
@@ -37,19 +35,22 @@ impl Driven for Shared {
         reentrancy::is_in_task_of(self.id)
     }
 
-    fn next_tick(&self, now: u64) -> Option<(u64, Tick)> {
+    fn next_due(&self, now: u64) -> Option<u64> {
         if !self.lifecycle.is_started() {
             return None;
         }
-        self.driver.lock().as_mut()?.next_manual_tick(self, now)
+        // Boundaries before now had no work. A boundary at this very time may still get some.
+        let passed = self.passed_at(now.saturating_sub(1));
+        let next = self.driver.lock().as_mut()?.next_tick(self, passed);
+        self.time_of(next)
     }
 
-    fn process_tick(self: Arc<Self>, boundary: Tick) {
-        self.with_driver(|driver| driver.process_manual_tick(&self, boundary));
+    fn turn(self: Arc<Self>) {
+        Shared::turn(&self);
     }
 
     fn catch_up(self: Arc<Self>) {
-        self.with_driver(|driver| driver.catch_up(&self));
+        self.with_driver(|driver| driver.catch_up(&self, self.passed()));
     }
 }
 

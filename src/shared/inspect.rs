@@ -34,6 +34,8 @@ pub struct Pending {
     /// The tick that it fires at; the tick lies `due_tick` times the tick duration after the start of the timer.
     /// `2^45 - 1` for one that never fires.
     pub due_tick: u64,
+    /// Its label, as [`Timeout::label`] returns it.
+    pub label: Option<&'static str>,
 }
 
 impl Shared {
@@ -48,29 +50,33 @@ impl Shared {
             return;
         }
         let now = self.clock.now();
-        for (_, slot) in self.slots_in_use() {
+        for (id, slot) in self.slots_in_use() {
             if let Some(status) = slot.pending_status() {
                 show(Pending {
-                    remaining: self.remaining_of(slot, status.due, now),
+                    remaining: self.remaining_of(id, status.due, now),
                     periodic: status.periodic,
                     due_tick: status.due.0,
+                    label: self.label_of(slot),
                 });
             }
         }
     }
 
     /// The time from `now` to the deadline of a slot whose word says `due`.
-    pub(super) fn remaining_of(&self, slot: &Slot<Timeout>, due: Tick, now: u64) -> Duration {
+    pub(super) fn remaining_of(&self, id: SlotId, due: Tick, now: u64) -> Duration {
         if due == Tick::NEVER {
             return Duration::MAX;
         }
-        let deadline = self.deadline_of(slot, due);
+        let deadline = self.deadline_of(id, due);
         let elapsed = now.saturating_sub(self.lifecycle.started_at());
         Duration::from_nanos(deadline.saturating_sub(elapsed))
     }
 
     pub(crate) fn cancel_all(self: &Arc<Self>) -> usize {
         let (mut cancelled, mut panic) = (0, None);
+        if self.is_global {
+            return cancelled;
+        }
         for (id, slot) in self.slots_in_use() {
             let task = match slot.cancel_unowned() {
                 Unowned::Left => continue,

@@ -16,7 +16,7 @@ use crate::entry::SlotId;
 use crate::memory::FreeSet;
 use crate::metrics::ThreadCounters;
 use crate::queue::Shard;
-use crate::slots::{Slot, SlotCache, SlotPool, Vacant};
+use crate::slots::{Slot, SlotCache, SlotPool, Slots, Vacant};
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::ptr;
@@ -56,6 +56,8 @@ pub(crate) struct Local {
     number: u32,
     slots: SlotCache,
     registry: Arc<Registry>,
+    /// Counts what this thread arms. It does not wrap: 2^51 armings take seven years at ten million a second.
+    stamp: Cell<u64>,
     /// In the memory of the timer, as long as that is there.
     shard: *const Shard,
     counters: *const ThreadCounters,
@@ -69,9 +71,21 @@ impl Local {
             number,
             slots: SlotCache::new(),
             registry: Arc::clone(&shared.registry),
+            stamp: Cell::new(0),
             shard: shared.queue.shard(number),
             counters: shared.counters.of_thread(number),
         }
+    }
+
+    #[cfg(all(test, hashed_wheel_loom))]
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The stamp of the next timeout that this thread arms.
+    #[inline]
+    pub(super) fn next_stamp(&self) -> u64 {
+        self.stamp.replace(self.stamp.get() + 1)
     }
 
     /// Puts a free slot into this thread's cache. Touches nothing of the timer but the registry.
@@ -86,6 +100,11 @@ impl Shared {
     #[inline]
     pub(crate) fn slot(&self, id: SlotId) -> &Slot<Timeout> {
         self.slots.get(id)
+    }
+
+    #[inline]
+    pub(crate) fn slots(&self) -> &Slots<Timeout> {
+        &self.slots
     }
 
     /// This thread's local of this timer, if it is the one that it used last.
@@ -108,6 +127,11 @@ impl Shared {
     #[inline]
     pub(crate) fn count(&self, count: impl FnOnce(&ThreadCounters)) {
         self.with_local(|local| count(self.counters_of(local)));
+    }
+
+    /// The stamp of the next timeout that this thread arms.
+    pub(crate) fn next_stamp(&self) -> u64 {
+        self.with_local(Local::next_stamp)
     }
 
     /// Takes a free slot out of this thread's cache.
@@ -174,12 +198,12 @@ impl Shared {
         unsafe { &*local.counters }
     }
 
-    /// This thread's shard of the pending queue, and its number.
+    /// This thread's shard of the pending queue.
     #[inline]
-    pub(super) fn shard_of<'a>(&'a self, local: &Local) -> (u32, &'a Shard) {
+    pub(super) fn shard_of<'a>(&'a self, local: &Local) -> &'a Shard {
         debug_assert_eq!(local.timer, self.id);
         // SAFETY: it lies in `self.queue`, which keeps it where it is.
-        (local.number, unsafe { &*local.shard })
+        unsafe { &*local.shard }
     }
 }
 

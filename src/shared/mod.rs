@@ -10,9 +10,13 @@ mod inspect;
 #[forbid(unsafe_code)]
 mod instances;
 #[forbid(unsafe_code)]
+mod labels;
+#[forbid(unsafe_code)]
 mod lifecycle;
 #[expect(unsafe_code, reason = "a thread's own storage is reached by a pointer")]
 mod local;
+#[forbid(unsafe_code)]
+mod periods;
 #[forbid(unsafe_code)]
 mod reentrancy;
 mod retired;
@@ -21,17 +25,26 @@ mod schedule;
 #[forbid(unsafe_code)]
 mod shutdown;
 #[forbid(unsafe_code)]
+mod slow_tasks;
+#[forbid(unsafe_code)]
 mod snapshot;
+#[forbid(unsafe_code)]
+mod sorted_map;
 #[forbid(unsafe_code)]
 mod startup;
 #[forbid(unsafe_code)]
 mod task;
 #[expect(unsafe_code, reason = "a handle points to its timer without counting")]
 mod timeout;
+#[expect(unsafe_code, reason = "a pinned slot is released")]
+mod values;
+#[forbid(unsafe_code)]
+mod waiters;
 
 pub(crate) use driver::Driver;
 pub use handle::TimerHandle;
 pub use inspect::Pending;
+pub(crate) use labels::TaskName;
 pub use lifecycle::TimerState;
 #[cfg(all(test, hashed_wheel_loom))]
 pub(crate) use lifecycle::{Lifecycle, StartDecision, StopDecision};
@@ -40,22 +53,29 @@ pub(crate) use schedule::{Refused, When};
 pub(crate) use startup::Factory;
 pub use task::{Job, Task};
 pub use timeout::{CancelOnDrop, Timeout};
+pub(crate) use waiters::{Ticket, Waiters};
 
 use crate::catch_panic::catch_panic;
+use crate::memory::Table;
 use crate::metrics::{Counter, CounterTable, Metrics};
 use crate::queue::PendingQueue;
 use crate::slots::Slots;
 use crate::sync::thread::JoinHandle;
 use crate::sync::{AtomicU8, AtomicUsize, CachePadded, Mutex, Ordering};
 use crate::time::{Clock, ManualClock, Scale, Tick};
+use labels::Labels;
 #[cfg(not(all(test, hashed_wheel_loom)))]
 use lifecycle::Lifecycle;
 use local::Registry;
+use periods::Periods;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
+use values::Queues;
 
 /// The settings of a timer, without its wheel.
+#[expect(clippy::struct_excessive_bools, reason = "independent settings")]
 pub(crate) struct Settings {
     /// In logs, and the default name of the thread.
     pub(crate) name: &'static str,
@@ -70,8 +90,12 @@ pub(crate) struct Settings {
     pub(crate) is_driven: bool,
     /// The thread asks for the finest timer slack.
     pub(crate) fine_ticks: bool,
+    /// Nanoseconds; a task that holds the timer thread for longer is logged.
+    pub(crate) slow_task: u64,
+    pub(crate) is_global: bool,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "independent settings")]
 pub(crate) struct Shared {
     // Read by every call, rarely written.
     /// Unique in the process.
@@ -79,15 +103,21 @@ pub(crate) struct Shared {
     name: &'static str,
     scale: Scale,
     clock: Clock,
+    /// What a glance at the clock may be behind by.
+    margin: u64,
     max_pending: usize,
     /// The timer thread drops the executor last: see `shutdown::join`.
     has_executor: bool,
     is_driven: bool,
     fine_ticks: bool,
+    /// It is never stopped.
+    is_global: bool,
     lifecycle: Lifecycle,
     /// The first time on the timer's clock at which a timeout never fires. Written at the start.
     end: AtomicU64,
     slots: Slots<Timeout>,
+    /// By the number of a slot: how long before its boundary the deadline lies, if that does not fit in the slot.
+    very_early: Table<crate::sync::AtomicU64, 64>,
     registry: Arc<Registry>,
     counters: CounterTable,
 
@@ -98,6 +128,18 @@ pub(crate) struct Shared {
     metrics: Metrics,
     /// The last boundary processed: its tasks have begun to run, or it had none.
     processed: Counter,
+
+    /// A task that holds the timer thread for longer is logged; `least_slow` is this or the tick.
+    slow_task: u64,
+    least_slow: u64,
+    /// The time from which the next one may be logged.
+    next_slow_line: AtomicU64,
+    /// Periods that were set since the last run, by slot.
+    periods: Periods,
+    labels: Mutex<Labels>,
+    queues: Mutex<Queues>,
+    /// Held by the one thread that looks through the values of all queues.
+    pins: Mutex<()>,
 
     // Start and stop.
     /// Starts the timer's thread. `None` when the timer has stopped.
@@ -131,20 +173,30 @@ impl Shared {
             id,
             name: settings.name,
             scale: settings.scale,
+            margin: settings.clock.margin(settings.scale.tick()),
             clock: settings.clock,
             max_pending: settings.max_pending,
             has_executor: settings.has_executor,
             is_driven: settings.is_driven,
             fine_ticks: settings.fine_ticks,
+            is_global: settings.is_global,
             lifecycle: Lifecycle::default(),
             end: AtomicU64::new(0),
             slots: Slots::new(),
+            very_early: Table::new(),
             registry: Registry::new(),
             counters: CounterTable::new(),
             queue: PendingQueue::new(),
             limited: CachePadded::new(AtomicUsize::new(0)),
             metrics: Metrics::default(),
             processed: Counter::default(),
+            slow_task: settings.slow_task,
+            least_slow: settings.slow_task.min(settings.scale.tick()),
+            next_slow_line: AtomicU64::new(0),
+            periods: Periods::default(),
+            labels: Mutex::default(),
+            queues: Mutex::default(),
+            pins: Mutex::default(),
             factory: Mutex::new(Some(factory)),
             driver: Mutex::new(Some(driver)),
             ended: Mutex::new(None),
@@ -161,7 +213,8 @@ impl Shared {
     }
 
     /// Runs user code, and catches, logs and counts its panic.
-    pub(crate) fn catch_panic(&self, what: &str, code: impl FnOnce()) {
+    #[inline]
+    pub(crate) fn catch_panic(&self, what: impl fmt::Display, code: impl FnOnce()) {
         if catch_panic(what, code) {
             self.metrics.shared.panicked.add(1);
         }
@@ -189,7 +242,7 @@ impl Shared {
         self.clock.now()
     }
 
-    /// The time on the timer's clock, or just before: [`Clock::recent`].
+    /// The time on the timer's clock, about: [`Clock::recent`].
     #[inline]
     pub(crate) fn recent(&self) -> u64 {
         self.clock.recent()
@@ -241,15 +294,9 @@ impl Shared {
         Tick(self.processed.get())
     }
 
-    /// A time on the timer's clock that has passed on every thread: no deadline that is counted from a
-    /// [recent](Self::recent) time on is early at a boundary before it.
-    pub(crate) fn passed_time(&self) -> u64 {
-        self.clock.now().saturating_sub(self.clock.lag())
-    }
-
     /// The last boundary that has passed. Only after the start.
     pub(crate) fn passed(&self) -> Tick {
-        self.passed_at(self.passed_time())
+        self.passed_at(self.clock.now())
     }
 
     /// The boundary that had passed at `now`.
@@ -315,7 +362,7 @@ impl Shared {
     /// The calling thread's number.
     #[cfg(hashed_wheel_loom)]
     pub(crate) fn thread_number(&self) -> u32 {
-        self.with_local(|local| self.shard_of(local).0)
+        self.with_local(local::Local::number)
     }
 }
 

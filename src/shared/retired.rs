@@ -19,7 +19,6 @@
 
 use super::Shared;
 use crate::sync::Mutex;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 struct Retired {
@@ -29,10 +28,10 @@ struct Retired {
 }
 
 #[cfg(not(hashed_wheel_loom))]
-static RETIRED: Mutex<BTreeMap<u64, Retired>> = Mutex::new(BTreeMap::new());
+static RETIRED: Mutex<Vec<Retired>> = Mutex::new(Vec::new());
 #[cfg(hashed_wheel_loom)]
 loom::lazy_static! {
-    static ref RETIRED: Mutex<BTreeMap<u64, Retired>> = Mutex::new(BTreeMap::new());
+    static ref RETIRED: Mutex<Vec<Retired>> = Mutex::new(Vec::new());
 }
 
 impl Retired {
@@ -55,8 +54,8 @@ pub(crate) fn retire(shared: Arc<Shared>) {
     let mut released = Vec::new();
     {
         let mut retired = RETIRED.lock();
-        retired.insert(shared.id, Retired { shared, cursor: 0 });
-        retired.retain(|_, entry| {
+        retired.push(Retired { shared, cursor: 0 });
+        retired.retain_mut(|entry| {
             let free = entry.is_free();
             if free {
                 released.push(Arc::clone(&entry.shared));
@@ -73,10 +72,10 @@ pub(crate) fn retire(shared: Arc<Shared>) {
 pub(crate) fn try_reclaim(timer: u64) {
     let released = {
         let mut retired = RETIRED.lock();
-        match retired.get_mut(&timer).map(Retired::is_free) {
-            Some(true) => retired.remove(&timer),
-            _ => None,
-        }
+        let place = retired.iter().position(|entry| entry.shared.id == timer);
+        place
+            .filter(|&place| retired[place].is_free())
+            .map(|place| retired.swap_remove(place))
     };
     drop(released);
 }

@@ -1,17 +1,18 @@
-//! Scheduling: arm a slot, queue its entry, wake the worker if it would be late.
+//! Scheduling: arm a slot, queue its number, wake the worker if it would be late.
 
 use super::Shared;
 use super::local::{self, Local};
 use super::timeout::Timeout;
-use crate::catch_panic::catch_panic;
 use crate::entry::{Entry, Liveness, SlotId};
 use crate::error::RejectReason;
-use crate::slots::{Handle, Kind, Slot, StoredTask};
+use crate::slots::{Arming, Handle, Kind, Label, Place, Slot, StoredTask};
 use crate::sync::Ordering;
 use crate::time::{FOREVER, Tick, nanos};
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// In a slot: how long before its boundary the deadline lies did not fit.
+const VERY_EARLY: u32 = u32::MAX;
 
 /// The deadline of a timeout, as the caller gives it.
 #[derive(Debug, Clone, Copy)]
@@ -43,28 +44,50 @@ impl Shared {
         self: &Arc<Self>,
         task: T,
         kind: Kind,
+        label: Label,
         store: impl FnOnce(T) -> StoredTask<Timeout>,
         when: When,
     ) -> Result<Timeout, (Refused<T>, RejectReason)> {
-        if let Err(reason) = self.ensure_accepting() {
+        let (is_started, mut slow_when) = (self.lifecycle.is_started(), when);
+        let accepted = if is_started {
+            self.reserve_pending()
+        } else {
+            self.start_and_reserve(&mut slow_when)
+        };
+        if let Err(reason) = accepted {
             self.metrics.shared.rejected.add(1);
             return Err((Refused::AsItCame(task), reason));
         }
         match self.last_local() {
-            Some(local) => self.schedule_with(local, kind, || store(task), when),
-            None => self.schedule_slow(kind, store(task), when),
+            Some(local) if is_started => {
+                self.schedule_with(local, kind, label, || store(task), when)
+            }
+            _ => self.schedule_slow(kind, label, store(task), slow_when),
         }
         .map_err(|task| (Refused::Stored(task), RejectReason::Stopped))
+    }
+
+    /// Starts the timer, and reserves a place under the limit. The delay of the call that starts the timer counts from time
+    /// zero, which lies within that call: so it is not early, and a delay of one tick takes one tick.
+    #[cold]
+    fn start_and_reserve(self: &Arc<Self>, when: &mut When) -> Result<(), RejectReason> {
+        if let (true, When::After(delay)) = (self.start()?, *when) {
+            *when = When::At(self.started_at().saturating_add(nanos(delay)));
+        }
+        self.reserve_pending()
     }
 
     #[cold]
     fn schedule_slow(
         self: &Arc<Self>,
         kind: Kind,
+        label: Label,
         task: StoredTask<Timeout>,
         when: When,
     ) -> Result<Timeout, StoredTask<Timeout>> {
-        local::with_another(self, |local| self.schedule_with(local, kind, || task, when))
+        local::with_another(self, |local| {
+            self.schedule_with(local, kind, label, || task, when)
+        })
     }
 
     #[inline(always)]
@@ -73,21 +96,28 @@ impl Shared {
         self: &Arc<Self>,
         local: &Local,
         kind: Kind,
+        label: Label,
         task: impl FnOnce() -> StoredTask<Timeout>,
         when: When,
     ) -> Result<Timeout, StoredTask<Timeout>> {
         let vacant = self.take_slot(local);
+        if kind == Kind::Periodic {
+            // One that an earlier timeout of this slot has left.
+            self.take_period(vacant.slot());
+        }
         // Before it is armed, so that nobody counts its end before its beginning.
         self.counters_of(local).scheduled.add(1);
-        let (due, deadline) = self.deadline(when);
         let id = vacant.slot();
-        let entry = self.slot(id).arm(vacant, task(), kind, due, deadline);
-        if entry.seq() == 0 {
-            self.registry.pool.note_epoch(id, entry.epoch());
-        }
-        let pushing = Pushing(self, id);
-        self.push_for(entry, local, when);
-        mem::forget(pushing);
+        let (due, early) = self.due(when);
+        let arming = Arming {
+            kind,
+            label,
+            stamp: local.next_stamp(),
+            due,
+            early: self.early(id, early),
+        };
+        let place = self.slot(id).arm(vacant, task(), arming);
+        self.make_findable(id, due, place, local, when);
         // If this check misses a stop, the scan of that stop begins after the push and finds the slot armed: see
         // `shutdown::finalize`.
         if self.lifecycle.is_shutdown() {
@@ -98,21 +128,18 @@ impl Shared {
         Ok(Timeout::new(self, id, Handle::User))
     }
 
-    /// Starts the timer if need be, and reserves a place under the limit.
+    /// Reserves a place under the limit.
     #[inline]
-    fn ensure_accepting(self: &Arc<Self>) -> Result<(), RejectReason> {
-        if !self.lifecycle.is_started() {
-            self.start()?;
-        }
+    fn reserve_pending(&self) -> Result<(), RejectReason> {
         if self.max_pending == usize::MAX {
             Ok(())
         } else {
-            self.reserve_pending()
+            self.reserve_limited()
         }
     }
 
     #[cold]
-    fn reserve_pending(&self) -> Result<(), RejectReason> {
+    fn reserve_limited(&self) -> Result<(), RejectReason> {
         // Relaxed: the counter guards no data. One update instead of add and undo: the limit holds at all times.
         self.limited
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| {
@@ -132,24 +159,83 @@ impl Shared {
         }
     }
 
+    /// The due tick, and how long before that the deadline lies.
+    #[inline]
+    pub(crate) fn due(&self, when: When) -> (Tick, u64) {
+        let (due, deadline) = self.deadline(when);
+        (due, self.end_of(due).saturating_sub(deadline))
+    }
+
+    /// How long before its boundary the deadline lies, as the slot keeps it, of a timeout that the caller has armed or moved, or
+    /// is about to arm.
+    #[inline]
+    pub(crate) fn early(&self, id: SlotId, early: u64) -> u32 {
+        match u32::try_from(early) {
+            Ok(fits) if fits != VERY_EARLY => fits,
+            _ => self.note_early(id, early),
+        }
+    }
+
+    /// With a tick of more than 4.29 s, what does not fit is kept elsewhere.
+    #[cold]
+    fn note_early(&self, id: SlotId, early: u64) -> u32 {
+        // Relaxed: as the slot's own.
+        self.very_early
+            .get_or_grow(id.number())
+            .store(early, Ordering::Relaxed);
+        VERY_EARLY
+    }
+
+    #[inline]
+    fn end_of(&self, due: Tick) -> u64 {
+        self.scale.time_of(due).unwrap_or(FOREVER)
+    }
+
+    /// The deadline of a slot that is due at `due`. Two racing resets may leave the distance of one with the boundary of the
+    /// other.
+    #[inline]
+    pub(crate) fn deadline_of(&self, id: SlotId, due: Tick) -> u64 {
+        let early = match self.slot(id).early() {
+            VERY_EARLY => self
+                .very_early
+                .get_or_grow(id.number())
+                .load(Ordering::Relaxed),
+            early => u64::from(early),
+        };
+        self.end_of(due).saturating_sub(early)
+    }
+
     /// The due tick and the deadline.
     #[inline]
-    pub(crate) fn deadline(&self, when: When) -> (Tick, u64) {
-        let at = match when {
-            When::After(delay) => match self.clock.glance() {
-                Some(now) => now.saturating_add(nanos(delay)),
-                None => return self.deadline_after(delay),
-            },
-            When::At(time) => time,
-        };
-        self.due_at(at, when)
+    fn deadline(&self, when: When) -> (Tick, u64) {
+        match when {
+            When::After(delay) => {
+                if let Some(now) = self.clock.glance() {
+                    let (due, deadline) = self.due_at(now.saturating_add(nanos(delay)), when);
+                    if !self.is_in_doubt(due, deadline) {
+                        return (due, deadline);
+                    }
+                }
+                self.deadline_after(delay)
+            }
+            When::At(time) => self.due_at(time, when),
+        }
+    }
+
+    /// Returns `true` if a deadline that counts from a glance at the clock would have another due tick had the glance not been
+    /// behind by up to the margin: `time::counter` has the argument.
+    #[inline]
+    fn is_in_doubt(&self, due: Tick, deadline: u64) -> bool {
+        // Exact although it may overflow: the difference is at most a tick.
+        let boundary = due.0.wrapping_mul(self.scale.tick());
+        boundary.wrapping_sub(deadline) < self.margin
     }
 
     /// The same when the system's clock has to be read. A call of its own, and the last one, so that the usual way needs no
     /// registers saved.
     #[cold]
     fn deadline_after(&self, delay: Duration) -> (Tick, u64) {
-        let at = self.clock.recent().saturating_add(nanos(delay));
+        let at = self.clock.ordered().saturating_add(nanos(delay));
         self.due_at(at, When::After(delay))
     }
 
@@ -159,14 +245,28 @@ impl Shared {
         if at >= self.end.load(Ordering::Relaxed) {
             return self.no_deadline(at);
         }
-        let mut deadline = at.saturating_sub(self.lifecycle.started_at());
-        let mut due = self.scale.due_in_time(deadline);
-        if matches!(when, When::At(_)) && due <= self.processed() {
-            (due, deadline) = self.passed_deadline(deadline);
+        let deadline = at.saturating_sub(self.lifecycle.started_at());
+        let due = self.scale.due_in_time(deadline);
+        if matches!(when, When::At(_)) && (due <= self.processed() || self.is_before_manual(at)) {
+            return self.passed_deadline(deadline);
         }
         // A manual clock stands on the boundary whose tasks are running.
         let coming = self.clock.manual().map_or(0, |_| self.processed.get() + 1);
         (due.max(Tick(coming)), deadline)
+    }
+
+    /// Returns `true` if a manual clock has passed a time. The boundaries up to there count as processed, although those
+    /// without work are noted later.
+    #[inline]
+    fn is_before_manual(&self, at: u64) -> bool {
+        let clock = self.clock.manual();
+        clock.is_some_and(|clock| at < clock.nanos())
+    }
+
+    /// Returns `true` if the timer has begun to process the boundary of a deadline on its clock, or a later one.
+    pub(crate) fn is_due(&self, deadline: u64) -> bool {
+        let deadline = deadline.saturating_sub(self.lifecycle.started_at());
+        self.scale.due(deadline) <= self.processed()
     }
 
     #[cold]
@@ -178,44 +278,60 @@ impl Shared {
         (Tick::NEVER, deadline)
     }
 
-    /// A deadline before the last boundary processed is moved to that boundary: time before the call is not lateness.
+    /// A deadline before the last boundary processed is moved to that boundary: time before the call is not lateness. On a
+    /// system clock, the timer thread fires it at the next boundary.
     #[cold]
     fn passed_deadline(&self, deadline: u64) -> (Tick, u64) {
-        let processed = self.scale.time_of(self.processed()).unwrap_or(0);
-        let deadline = deadline.max(processed);
-        (self.scale.due(deadline), deadline)
+        let mut processed = self.processed();
+        let mut coming = Tick::ZERO;
+        if let Some(clock) = self.clock.manual() {
+            let elapsed = clock.nanos().saturating_sub(self.started_at());
+            processed = processed.max(self.scale.passed(elapsed.saturating_sub(1)));
+            coming = processed.next();
+        }
+        let deadline = deadline.max(self.scale.time_of(processed).unwrap_or(0));
+        (self.scale.due(deadline).max(coming), deadline)
     }
 
-    /// Queues an entry, and wakes the timer thread if it would be late for it.
-    pub(crate) fn enqueue(&self, entry: Entry) {
-        self.with_local(|local| self.push::<true>(entry, local));
-    }
-
-    /// As [`Shared::enqueue`], for a timeout that was scheduled for `when`.
-    pub(crate) fn enqueue_for(&self, entry: Entry, when: When) {
-        self.with_local(|local| self.push_for(entry, local, when));
-    }
-
+    /// Sees to it that the timer thread finds a slot in time that is armed, and due at `due`.
     #[inline]
-    fn push_for(&self, entry: Entry, local: &Local, when: When) {
-        match when {
-            When::After(_) => self.push::<true>(entry, local),
-            When::At(_) => self.push::<false>(entry, local),
+    pub(crate) fn make_findable_for(&self, id: SlotId, due: Tick, when: When) {
+        match self.slot(id).place(due) {
+            Place::Filed => {}
+            Place::Queued => self.queue.hasten(due, || self.passed_for(when)),
+            Place::Far | Place::Nowhere => self.push(id, due, when),
         }
     }
 
-    /// A type parameter, as it costs nothing: with or without a look at the clock.
-    fn push<const CLOCK: bool>(&self, entry: Entry, local: &Local) {
-        let (number, shard) = self.shard_of(local);
-        self.queue.push(number, shard, entry, self, || {
-            if CLOCK || self.is_on_manual_clock() {
-                self.passed()
-            } else {
-                // The boundaries that the timer has processed have passed. That is no later than the truth, so at worst
-                // the worker catches up with more boundaries than it would have to.
+    #[cold]
+    fn push(&self, id: SlotId, due: Tick, when: When) {
+        let place = self.slot(id).place(due);
+        self.with_local(|local| self.make_findable(id, due, place, local, when));
+    }
+
+    /// Pushes the number of an armed slot if need be, and wakes the timer thread if it would be late for it.
+    #[inline]
+    fn make_findable(&self, id: SlotId, due: Tick, place: Place, local: &Local, when: When) {
+        let passed = || self.passed_for(when);
+        match place {
+            Place::Filed => {}
+            Place::Far if self.slots.far(id).load(Ordering::SeqCst) <= due.0 => {}
+            Place::Queued => self.queue.hasten(due, passed),
+            Place::Far | Place::Nowhere => self.queue.push(self.shard_of(local), id, due, passed),
+        }
+    }
+
+    /// The boundary that has passed, for a call with that deadline.
+    #[cold]
+    fn passed_for(&self, when: When) -> Tick {
+        match when {
+            When::At(_) if !self.is_on_manual_clock() => {
+                // No look at the clock. The boundaries that the timer has processed have passed. That is no later than the
+                // truth, so at worst the worker catches up with more boundaries than it would have to.
                 self.processed()
             }
-        });
+            _ => self.passed(),
+        }
     }
 
     /// Takes a timeout back whose timer stopped during scheduling, unless the scan of `stop` has claimed it: the slot's
@@ -240,50 +356,17 @@ impl Shared {
             drop(task);
         }
     }
-
-    /// The deadline of a slot that is due at `due`. If two racing resets have left a deadline that does not round up to
-    /// `due`, the boundary itself.
-    #[inline]
-    pub(crate) fn deadline_of(&self, slot: &Slot<Timeout>, due: Tick) -> u64 {
-        let deadline = slot.deadline();
-        let boundary = self.scale.time_of(due).unwrap_or(FOREVER);
-        if deadline <= boundary && boundary - deadline <= self.scale.tick() {
-            deadline
-        } else {
-            boundary
-        }
-    }
-}
-
-/// A timeout whose entry is being pushed. If that panics, because the queue has no room, it is taken back.
-struct Pushing<'a>(&'a Arc<Shared>, SlotId);
-
-impl Drop for Pushing<'_> {
-    // Inlined, so that the guard stays in registers.
-    #[inline]
-    fn drop(&mut self) {
-        take_back(self.0, self.1);
-    }
-}
-
-#[cold]
-fn take_back(shared: &Arc<Shared>, id: SlotId) {
-    match shared.unschedule(id) {
-        Some(task) => drop(catch_panic("the drop of a task", || drop(task))),
-        // The scan of a stop has it, and nobody else will have the handle.
-        None => drop(Timeout::new(shared, id, Handle::User)),
-    }
 }
 
 impl Liveness for Shared {
     #[inline]
     fn prefetch(&self, entry: Entry) {
-        self.slots.prefetch(entry.slot());
+        self.slot(entry.slot()).prefetch();
     }
 
     #[inline]
     fn is_dead(&self, entry: Entry) -> bool {
-        self.slots.is_dead(entry)
+        self.slot(entry.slot()).is_dead(entry)
     }
 }
 

@@ -30,6 +30,9 @@ use std::sync::Arc;
 impl Shared {
     /// Stops the timer and returns what was pending.
     pub(crate) fn stop(self: &Arc<Self>) -> Result<Vec<Timeout>, StopError> {
+        if self.is_global {
+            return Err(StopError::Global);
+        }
         if self.is_driven_here() || reentrancy::is_starting(self.id) {
             return Err(StopError::FromTimerThread);
         }
@@ -171,6 +174,7 @@ pub(super) fn finalize(shared: &Arc<Shared>, driver: Option<Box<dyn Driver>>) {
     let (futures, left) = collect_pending(shared);
     futures.iter().for_each(Timeout::wake_future);
     drop(futures);
+    shared.end_queues();
     if shared.lifecycle.is_detached() {
         drop_leftovers(shared, left);
     } else {
@@ -185,20 +189,20 @@ pub(super) fn finalize(shared: &Arc<Shared>, driver: Option<Box<dyn Driver>>) {
     catch_panic("the drop of the thread factory", || drop(factory));
 }
 
-/// Claims all pending timeouts: those of futures, and the others.
+/// Claims all pending timeouts: those of futures, and the others. Values of delay queues stay where they are.
 fn collect_pending(shared: &Arc<Shared>) -> (Vec<Timeout>, Vec<Timeout>) {
     // Orders this scan after the pushes that it must not miss.
     shared.queue.order_after_pushes();
-    let returned = shared
-        .slots_in_use()
-        .filter(|(_, slot)| slot.stop() == StopOutcome::Returned);
-    returned
-        .map(|(id, _)| {
-            shared.metrics.shared.unprocessed.add(1);
-            shared.release_pending();
-            Timeout::new(shared, id, Handle::Returned)
-        })
-        .partition(Timeout::is_future)
+    let returned = shared.slots_in_use().filter_map(|(id, slot)| {
+        let outcome = slot.stop();
+        if outcome == StopOutcome::Nothing {
+            return None;
+        }
+        shared.metrics.shared.unprocessed.add(1);
+        shared.release_pending();
+        (outcome == StopOutcome::Returned).then(|| Timeout::new(shared, id, Handle::Returned))
+    });
+    returned.partition(Timeout::is_future)
 }
 
 /// Drops unprocessed timeouts and logs their number.

@@ -24,18 +24,18 @@ pub(super) fn default_factory(thread_name: String) -> Factory {
 }
 
 impl Shared {
-    /// Starts the timer, unless it is started.
+    /// Starts the timer, unless it is started. Returns `true` if this call has started it.
     #[cold]
-    pub(crate) fn start(self: &Arc<Self>) -> Result<(), StartError> {
+    pub(crate) fn start(self: &Arc<Self>) -> Result<bool, StartError> {
         if self.lifecycle.is_started() {
-            return Ok(());
+            return Ok(false);
         }
         if reentrancy::is_starting(self.id) {
             let message = "the thread factory called the timer that it was starting";
             return Err(StartError::Spawn(io::Error::other(message)));
         }
         match self.lifecycle.begin_start() {
-            StartDecision::Started => Ok(()),
+            StartDecision::Started => Ok(false),
             StartDecision::Stopped => Err(StartError::Stopped),
             StartDecision::Starting => {
                 let _orphan = OrphanGuard(self);
@@ -44,10 +44,10 @@ impl Shared {
                     clock.register(timer);
                     self.set_started();
                     self.lifecycle.set_spawned();
-                    Ok(())
                 } else {
-                    spawn_worker(self)
+                    spawn_worker(self)?;
                 }
+                Ok(true)
             }
         }
     }
@@ -96,9 +96,13 @@ enum Outcome {
     Begun,
     /// The timer has started.
     Running,
-    /// The job was dropped, or the starter has given up.
-    Failed,
+    /// The job was dropped or could not be run, or the starter has given up. With the text of the error, unless the
+    /// factory has returned one.
+    Failed(&'static str),
 }
+
+/// The job is gone, or its thread is too late.
+const DROPPED: Outcome = Outcome::Failed("the thread factory dropped the job without running it");
 
 impl StartHandshake {
     /// Moves from Open to `outcome`. Returns the current outcome.
@@ -115,13 +119,16 @@ impl StartHandshake {
         *outcome
     }
 
-    /// Waits for Running or Failed.
-    fn wait(&self) -> Outcome {
+    /// Waits for Running, or for Failed, with the text of the error.
+    fn wait(&self) -> Result<(), &'static str> {
         let mut outcome = self.outcome.lock();
-        while matches!(*outcome, Outcome::Open | Outcome::Begun) {
-            self.decided.wait(&mut outcome);
+        loop {
+            match *outcome {
+                Outcome::Open | Outcome::Begun => self.decided.wait(&mut outcome),
+                Outcome::Running => return Ok(()),
+                Outcome::Failed(message) => return Err(message),
+            }
         }
-        *outcome
     }
 }
 
@@ -133,11 +140,11 @@ struct StartGuard<'a> {
 
 impl Drop for StartGuard<'_> {
     fn drop(&mut self) {
-        self.handshake.decide(Outcome::Failed);
-        if self.handshake.wait() == Outcome::Failed {
-            self.shared.lifecycle.start_failed();
-        } else {
+        self.handshake.decide(DROPPED);
+        if self.handshake.wait().is_ok() {
             self.shared.lifecycle.set_spawned();
+        } else {
+            self.shared.lifecycle.start_failed();
         }
     }
 }
@@ -160,17 +167,16 @@ fn spawn_worker(shared: &Arc<Shared>) -> Result<(), StartError> {
     };
     if made.is_err() {
         // It may have started a thread nevertheless.
-        handshake.decide(Outcome::Failed);
+        handshake.decide(DROPPED);
     }
-    if handshake.wait() == Outcome::Running {
+    let Err(message) = handshake.wait() else {
         *shared.thread.lock() = made.ok();
         shutdown::detach_thread(shared);
         return Ok(());
-    }
+    };
     drop(guard);
-    Err(StartError::Spawn(made.err().unwrap_or_else(|| {
-        io::Error::other("the thread factory dropped the job without running it")
-    })))
+    let error = made.err().unwrap_or_else(|| io::Error::other(message));
+    Err(StartError::Spawn(error))
 }
 
 /// The job of the timer thread.
@@ -181,6 +187,11 @@ struct WorkerJob {
 
 impl WorkerJob {
     fn run(self) {
+        if reentrancy::is_starting(self.shared.id) {
+            let message = "the thread factory ran the job on the thread that called it";
+            self.handshake.decide(Outcome::Failed(message));
+            return;
+        }
         if self.handshake.decide(Outcome::Begun) != Outcome::Begun {
             return;
         }
@@ -188,7 +199,7 @@ impl WorkerJob {
         let _driving = shared.enter(Activity::Driving);
         let driver = shared.driver.lock().take();
         let Some(mut driver) = driver else {
-            self.handshake.advance(Outcome::Begun, Outcome::Failed);
+            self.handshake.advance(Outcome::Begun, DROPPED);
             return;
         };
         shared.queue.register_worker();
@@ -205,6 +216,6 @@ impl WorkerJob {
 
 impl Drop for WorkerJob {
     fn drop(&mut self) {
-        self.handshake.decide(Outcome::Failed);
+        self.handshake.decide(DROPPED);
     }
 }

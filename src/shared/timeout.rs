@@ -6,8 +6,8 @@ pub use cancel_on_drop::CancelOnDrop;
 
 use super::{Shared, Task, TimerHandle, When};
 use crate::entry::SlotId;
-use crate::slots::{Handle, Kind, Phase, ReleaseResult, Reset, Slot, StoredTask};
-use crate::time::Tick;
+use crate::slots::{Handle, Kind, Label, Phase, ReleaseResult, Slot, StoredTask};
+use crate::time::{Period, Tick};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -176,28 +176,37 @@ impl Timeout {
 
     #[inline]
     pub(crate) fn reset_to(&self, when: When) -> bool {
-        let shared = self.shared();
-        let (due, deadline) = shared.deadline(when);
-        match shared.last_local() {
-            Some(local) if self.slot().try_move_later(due, deadline) => {
-                shared.counters_of(local).resets.add(1);
-                true
-            }
-            _ => self.move_to(due, deadline, when),
+        let (shared, slot) = (self.shared(), self.slot());
+        let (due, early) = shared.due(when);
+        if !slot.reset(due) {
+            return false;
         }
-    }
-
-    /// To an earlier tick, or too late. A call of its own, so that the usual one needs no registers saved.
-    #[inline(never)]
-    fn move_to(&self, due: Tick, deadline: u64, when: When) -> bool {
-        let shared = self.shared();
-        match self.slot().reset(self.slot, due, deadline) {
-            Reset::TooLate => return false,
-            Reset::Moved => {}
-            Reset::MovedEarlier(entry) => shared.enqueue_for(entry, when),
-        }
+        slot.set_early(shared.early(self.slot, early));
+        shared.make_findable_for(self.slot, due, when);
         shared.count(|counters| counters.resets.add(1));
         true
+    }
+
+    /// Sets the period of a periodic timeout. The next run keeps its time, later ones follow by the new period. Called
+    /// during a run, by the task or by another thread, it holds for the next run already.
+    ///
+    /// Returns `false`, without effect, if the timeout is not periodic, or was cancelled or returned by
+    /// [`stop`](TimerHandle::stop).
+    ///
+    /// ```
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock, Period};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
+    /// let seconds = |n| Period::FixedRate(Duration::from_secs(n));
+    /// let poll = timer.new_periodic(|_| println!("polled"), Duration::from_secs(10), seconds(10))?;
+    /// assert!(poll.set_period(seconds(60))); // the service is slow today
+    /// clock.advance(Duration::from_secs(10));
+    /// assert_eq!(poll.remaining(), Duration::from_secs(60));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_period(&self, period: Period) -> bool {
+        self.shared().set_period(self.slot, period)
     }
 
     /// Moves a pending one-shot timeout as [`reset`](Timeout::reset) does, to a moment instead of a delay. Reads no
@@ -242,7 +251,7 @@ impl Timeout {
         if due == Tick::NEVER {
             return None;
         }
-        let deadline = shared.deadline_of(self.slot(), due);
+        let deadline = shared.deadline_of(self.slot, due);
         let started = shared.lifecycle.started_at();
         shared.clock.instant_of(deadline.saturating_add(started))
     }
@@ -270,7 +279,7 @@ impl Timeout {
             Phase::Stopped => shared.lifecycle.stopped_at(),
             _ => return Duration::ZERO,
         };
-        shared.remaining_of(self.slot(), status.due, now)
+        shared.remaining_of(self.slot, status.due, now)
     }
 
     /// Guards it: it is cancelled when the guard is dropped.
@@ -290,20 +299,18 @@ impl Timeout {
         CancelOnDrop::new(self)
     }
 
-    /// A handle on its timer.
+    /// A handle on its timer. What is scheduled with it carries the label of this timeout.
     ///
     /// ```
-    /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
+    /// # use hashed_wheel::{HashedWheelTimer, ManualClock, Timeout};
     /// # use std::time::Duration;
     /// let clock = ManualClock::new();
     /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
-    /// timer.new_timeout(
-    ///     |timeout| {
-    ///         let again = timeout.timer().new_timeout(|_| println!("second try"), Duration::from_secs(2));
-    ///         assert!(again.is_ok());
-    ///     },
-    ///     Duration::from_secs(1),
-    /// )?;
+    /// let first_try = |timeout: &Timeout| {
+    ///     let again = timeout.timer().new_timeout(|_| println!("second try"), Duration::from_secs(2));
+    ///     assert!(again.is_ok());
+    /// };
+    /// timer.new_timeout(first_try, Duration::from_secs(1))?;
     /// clock.advance(Duration::from_secs(3));
     /// assert_eq!(timer.stats().expired, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -315,7 +322,23 @@ impl Timeout {
             Arc::increment_strong_count(self.shared.as_ptr());
             Arc::from_raw(self.shared.as_ptr())
         };
-        TimerHandle::new(shared)
+        TimerHandle::with_label(shared, self.slot().label())
+    }
+
+    /// Its label: that of the handle it was scheduled with, if that was made by
+    /// [`labelled`](TimerHandle::labelled).
+    ///
+    /// ```
+    /// # use hashed_wheel::HashedWheelTimer;
+    /// # use std::time::Duration;
+    /// let timer = HashedWheelTimer::default();
+    /// let retries = timer.labelled("retries");
+    /// let retry = retries.new_timeout(|_| println!("again"), Duration::from_secs(5))?;
+    /// assert_eq!(retry.label(), Some("retries"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn label(&self) -> Option<&'static str> {
+        self.shared().label_of(self.slot())
     }
 
     /// The task of a timeout that [`stop`](TimerHandle::stop) returned, the first time it is asked
@@ -345,10 +368,24 @@ impl Timeout {
 
     // ── for futures ───────────────────────────────────────────────────────────────────────────
 
+    pub(crate) fn label_number(&self) -> Label {
+        self.slot().label()
+    }
+
     /// The state of the timeout.
     #[inline]
     pub(crate) fn phase(&self) -> Phase {
         self.slot().status().phase
+    }
+
+    /// Ends the timeout of a future whose due tick has come, as if it had fired, but without calling its waker. Returns
+    /// `false` if it has fired, or its timer has stopped.
+    pub(crate) fn expire(&self) -> bool {
+        let shared = self.shared();
+        self.slot().cancel(|| {
+            shared.count(|counters| counters.expired.add(1));
+            shared.release_pending();
+        })
     }
 
     /// Replaces the task of a future's timeout, if it is pending. Does not count as another timeout.
@@ -357,17 +394,23 @@ impl Timeout {
         let Some((running, old)) = slot.begin_replace(self.slot) else {
             return;
         };
-        let (due, deadline) = shared.deadline(when);
-        let entry = slot.next_entry(&running, due);
-        let rearmed = slot.rearm(running, task, due, deadline);
+        let (due, early) = shared.due(when);
+        let early = shared.early(self.slot, early);
+        let rearmed = slot.rearm(running, task, shared.next_stamp(), due, early);
         debug_assert!(rearmed.is_ok(), "an exchange cannot be cancelled");
-        shared.enqueue_for(entry, when);
+        shared.make_findable_for(self.slot, due, when);
         // As in `Shared::schedule`: a stop that this check misses finds the slot armed.
         if shared.lifecycle.is_shutdown() {
             shared.count_unprocessed(slot);
         }
         // Last: its drop is user code.
         drop(old);
+    }
+
+    /// Takes out the value of a delay queue, unless it is due.
+    #[inline]
+    pub(crate) fn take_value(&self) -> Option<StoredTask<Timeout>> {
+        self.shared().take_value(self.slot())
     }
 
     /// Wakes the future of a handle that `stop` has just made.
@@ -377,10 +420,9 @@ impl Timeout {
         }
     }
 
-    /// Returns `true` for the timeout of a future. Only for a handle that `stop` has just made.
+    /// Returns `true` for the timeout of a future.
     pub(super) fn is_future(&self) -> bool {
-        // SAFETY: this is the R handle.
-        unsafe { self.slot().stopped_kind() == Some(Kind::Future) }
+        self.slot().holds(Kind::Future)
     }
 
     /// Drops the task of a handle that `stop` returned, and catches a panic: the handles are in a vector, and a second

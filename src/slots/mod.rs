@@ -14,13 +14,15 @@ mod word;
 pub(crate) use cache::SlotCache;
 pub(crate) use pool::SlotPool;
 pub(crate) use slot::{
-    ClaimResult, Handle, ReleaseResult, Reset, Running, Slot, StopOutcome, Unowned, Vacant,
+    Arming, ClaimResult, Handle, Label, Place, ReleaseResult, Running, Slot, StopOutcome, Unowned,
+    Vacant,
 };
-pub(crate) use stored_task::{Kind, StoredTask};
+pub(crate) use stored_task::{Kind, Receive, StoredTask};
 pub(crate) use word::Phase;
 
-use crate::entry::{Entry, SlotId};
+use crate::entry::SlotId;
 use crate::memory::{Table, Zeroed};
+use crate::sync::AtomicU64;
 use std::ops::Range;
 
 /// Slots that share a word of the pool and, 64 bytes each, a page of memory.
@@ -37,45 +39,38 @@ const FIRST: u32 = if cfg!(hashed_wheel_loom) {
 unsafe impl<A> Zeroed for Slot<A> {
     #[cfg(hashed_wheel_loom)]
     fn zero() -> Self {
-        Slot::new(0)
+        Slot::new()
     }
 }
 
 /// The slots of one timer. `A` is what a task is given.
 pub(crate) struct Slots<A: 'static> {
     table: Table<Slot<A>, FIRST>,
+    far: Table<AtomicU64, 64>,
 }
 
 impl<A> Slots<A> {
     pub(crate) fn new() -> Self {
         Slots {
             table: Table::new(),
+            far: Table::new(),
         }
     }
 
     /// The slot `id`.
     ///
     /// # Panics
-    /// If no slot near it was ever used: `id` belongs to another timer, or came from two words of the queue that are
-    /// no entry.
+    /// If no slot near it was ever used: `id` belongs to another timer.
     #[inline]
     pub(crate) fn get(&self, id: SlotId) -> &Slot<A> {
         self.table
             .map_or_else(id.number(), || missing(id), |slot| slot)
     }
 
-    /// Prefetches the slot `id`, which need not exist.
-    #[inline]
-    pub(crate) fn prefetch(&self, id: SlotId) {
-        self.table.prefetch(id.number());
-    }
-
-    /// Returns `true` if `entry` can never fire a timeout. Its slot need not exist.
-    #[inline]
-    pub(crate) fn is_dead(&self, entry: Entry) -> bool {
-        let is_dead = |slot: &Slot<A>| slot.is_dead(entry);
-        self.table
-            .map_or_else(entry.slot().number(), || true, is_dead)
+    /// Where the tick is written down at which the wheel looks at a slot that is filed [`Place::Far`] away.
+    #[cold]
+    pub(crate) fn far(&self, id: SlotId) -> &AtomicU64 {
+        self.far.get_or_grow(id.number())
     }
 
     /// The slots of a group of the pool.
@@ -95,8 +90,8 @@ impl<A> Slots<A> {
     /// # Safety
     /// All slots of these groups are claimed from the pool by the caller, and free.
     unsafe fn discard(&self, groups: Range<u32>) -> bool {
-        // SAFETY: nobody but the caller arms these slots. Others may read the word and the epoch, by an entry
-        // whose timeout is over: zeroes are a free slot, and the entry is dead.
+        // SAFETY: nobody but the caller arms these slots. The timer thread may look at one, for a number or an entry of an
+        // earlier timeout: zeroes are a free slot, neither queued nor filed.
         unsafe { self.table.discard(groups.start * GROUP..groups.end * GROUP) }
     }
 }

@@ -7,8 +7,6 @@
 //! # Memory goes back page by page
 //!
 //! The page of a group of which no slot is claimed can be discarded: it then reads as free slots that were never used.
-//! Only their epochs must not start again from 0, or an old entry could pass for that of a new timeout. So the pool keeps
-//! the highest epoch of each group, and a slot that is claimed after its page was discarded starts with a higher one.
 
 use super::{GROUP, Slots};
 use crate::entry::SlotId;
@@ -25,13 +23,13 @@ const ALL: u64 = if GROUP == 64 {
 /// Groups that are discarded at a time: 2 MiB.
 const DISCARDED_AT_ONCE: u32 = 512;
 
-/// In the state of a group: its page has been used since it was mapped or discarded.
-const TOUCHED: u64 = 1 << 63;
+/// The state of a group whose page has been used since it was mapped or discarded.
+const TOUCHED: u64 = 1;
 
 /// See the module's head.
 pub(crate) struct SlotPool {
     free: FreeSet,
-    /// The state of each group: `touched:1 | 0:31 | epoch:32`, the highest epoch that any of its slots has had.
+    /// The state of each group: 0, or [`TOUCHED`].
     groups: Table<AtomicU64, { if cfg!(hashed_wheel_loom) { 2 } else { 512 } }>,
     /// Groups below have been claimed from.
     used: AtomicU32,
@@ -68,26 +66,10 @@ impl SlotPool {
         slots.ensure_group(group);
         let state = self.groups.get_or_grow(group);
         // Relaxed: it was written before the slots were released, which the claim has acquired.
-        let mut epoch = state.load(Ordering::Relaxed);
-        if epoch & TOUCHED == 0 && state.fetch_or(TOUCHED, Ordering::Relaxed) & TOUCHED == 0 {
+        if state.load(Ordering::Relaxed) == 0 && state.swap(TOUCHED, Ordering::Relaxed) == 0 {
             self.touched.fetch_add(1, Ordering::Relaxed);
         }
-        epoch &= !TOUCHED;
-        let ids = bits_of(bits).map(move |bit| SlotId::from_number(group * GROUP + bit));
-        if epoch > 0 {
-            for id in ids.clone() {
-                slots.get(id).raise_epoch(epoch as u32);
-            }
-        }
-        ids
-    }
-
-    /// Notes that a slot has begun another epoch.
-    #[cold]
-    pub(crate) fn note_epoch(&self, id: SlotId, epoch: u32) {
-        let state = self.groups.get_or_grow(group_of(id));
-        // TOUCHED is the highest bit, and set while a slot is in use. Relaxed: published by the slot's release.
-        state.fetch_max(TOUCHED | u64::from(epoch), Ordering::Relaxed);
+        bits_of(bits).map(move |bit| SlotId::from_number(group * GROUP + bit))
     }
 
     /// Releases slots.
@@ -132,7 +114,7 @@ impl SlotPool {
         let used = self.used.load(Ordering::Relaxed);
         let touched = |group: u32| {
             let state = self.groups.get(group);
-            state.is_some_and(|state| state.load(Ordering::Relaxed) & TOUCHED != 0)
+            state.is_some_and(|state| state.load(Ordering::Relaxed) == TOUCHED)
         };
         let claim = |group: u32| touched(group) && self.free.claim_all(group, ALL);
         let first =
@@ -149,9 +131,7 @@ impl SlotPool {
         // SAFETY: all slots of these groups have just been claimed, and so are free.
         if unsafe { slots.discard(first..end) } {
             for group in first..end {
-                let state = self.groups.get_or_grow(group);
-                let epoch = state.load(Ordering::Relaxed) & !TOUCHED;
-                state.store(epoch + 1, Ordering::Relaxed);
+                self.groups.get_or_grow(group).store(0, Ordering::Relaxed);
             }
             self.touched.fetch_sub(end - first, Ordering::Relaxed);
         }

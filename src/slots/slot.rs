@@ -1,5 +1,6 @@
 //! A slot: the 64-byte record of one timeout, and every transition of its state word. The usual life is in [`life`],
-//! moving in [`reset`], cancelling and stopping in [`end`], arming again in [`rearm`].
+//! moving in [`reset`], cancelling and stopping in [`end`], arming again in [`rearm`], values of delay queues in [`value`]; how the
+//! timer thread finds it, in [`place`].
 //!
 //! # Ownership
 //!
@@ -7,60 +8,71 @@
 //! tokens [`Vacant`] and [`Running`] stand for that right and cannot be copied. All other fields are atomic.
 //!
 //! A slot is not reused while a handle to it exists (bits U and R), so handles need no generation. The only stale
-//! references are [entries](crate::entry::Entry) in queue and wheel; they are checked against `seq` and `epoch`.
+//! references are numbers in the queue and entries in the wheel. They say no more than that a slot is to be looked at:
+//! [`place`].
 //!
 //! # Transitions
 //!
 //! | # | transition | by | operation | pairs with |
 //! |---|---|---|---|---|
-//! | 1 | Free → Armed, U | the allocating caller, which owns the slot | writes task, epoch, deadline; `store Release` | Acquire of 4, 5, 6 |
-//! | 2 | Armed, due → later | a handle | CAS Relaxed: publishes only the word, and as an RMW continues the release sequence of 1 | – |
-//! | 2a | Armed, due stays | a handle | a load Relaxed: the word is not written, so the timeout fires, or is cancelled, as it would have | – |
-//! | 3 | Armed, due → earlier, seq + 1 | a handle | CAS Relaxed, then the push of a new entry | the queue's Release/Acquire |
+//! | 1 | Free → Armed, U | the allocating caller, which owns the slot | writes task, stamp, deadline; `swap SeqCst`, or `store Release` if its number is pushed | Acquire of 4, 5, 6 |
+//! | 2 | Armed, due → another | a handle | CAS `SeqCst`; as an RMW it continues the release sequence of 1 | – |
+//! | 2a | Armed, due stays | a handle | a load `SeqCst`: the word is not written, so the timeout fires, or is cancelled, as it would have | – |
 //! | 4 | Armed → Cancelled; Running P → `CancelRequested` | a handle, or the task's own `&Timeout` | CAS Acquire, then the task is moved out | 1, 8 |
 //! | 5 | Armed (due ≤ t) → Running | the worker | CAS Acquire | 1, 8 |
-//! | 6 | Armed → Stopped, R; Running P → `CancelRequested`, R | the scan of `stop` | CAS `AcqRel` | 1, 8; 9, 10 |
+//! | 6 | Armed → Stopped, R (a value: without R); Running P → `CancelRequested`, R | the scan of `stop` | CAS `AcqRel` | 1, 8; 9, 10 |
 //! | 7 | Running → Expired | the runner | `fetch_add AcqRel`; without U: 11. If 5 saw no U: 11 at once | 10 |
-//! | 8 | Running P → Armed (due′), seq + 1 | the runner | writes task, deadline; CAS Release. On `CancelRequested`: drops the task, `fetch_add AcqRel` → Cancelled; without U and R: 11 | 4, 5, 6 |
-//! | 9 | Stopped → `TaskTaken` | the R handle | CAS Acquire, then the task is moved out | 6 |
+//! | 8 | Running P → Armed (due′) | the runner | writes task, stamp, deadline; CAS `SeqCst`. On `CancelRequested`: drops the task, `fetch_add AcqRel` → Cancelled; without U and R: 11 | 4, 5, 6 |
+//! | 9 | Stopped → `TaskTaken` | the R handle; of a value, any handle | CAS Acquire, then the task is moved out | 6 |
 //! | 10 | clear U or R | the drop of that handle | `fetch_and AcqRel`; if that leaves an ended slot without handles: 11. Shortcut: if a `load Acquire` shows an ended slot without the other handle, no other thread is left: 11 without a locked instruction | 7, 8 |
-//! | 11 | → Free, seq kept | the last one | `store Release`, the last access to the timer's memory | the Acquire of the scan that decides whether that memory can be freed |
-//! | 12 | Armed → `CancelRequested` without P, then by 8 Armed again, seq + 1, with another task | the future that holds U | CAS Acquire; 8 | 1, 8; 4, 5, 6 |
+//! | 11 | → Free | the last one | `store Release`, the last access to the timer's memory | the Acquire of the scan that decides whether that memory can be freed |
+//! | 12 | Armed → `CancelRequested` without P, then by 8 Armed again, with another task | the future that holds U | CAS Acquire; 8 | 1, 8; 4, 5, 6 |
 //! | 13 | Armed → Cancelled, R; Running P → `CancelRequested`, R | `cancel_all`, for what is no future's | CAS `AcqRel`, then the task is moved out, then 10 | 1, 8; 10 |
+//! | 14 | Armed or Stopped, a value → the same, R | the only thread that looks through the values of queues | CAS `AcqRel`; then 4 or 9, and 10 | 1; 10 |
 //!
-//! `seq` may wrap within one arming (after 8192 resets to an earlier time). A dead entry then passes for live. It can
-//! only be inserted again, or fire what the CAS says is due; the worker bounds how often it sweeps over such entries.
-//! Across armings `epoch` counts the wraps: 2^45 armings of one slot until an entry can match a later timeout. At ten
-//! million a second that takes forty days of reusing one slot while one entry stays where it is, and then it only
-//! changes the order within one boundary.
+//! After 1, 2, 2a and 8 the caller sees to it that the timer thread finds the slot: [`place`].
 
 mod end;
 mod life;
+mod place;
 mod rearm;
 mod reset;
+mod value;
 
 pub(crate) use end::{StopOutcome, Unowned};
-pub(crate) use life::{ClaimResult, Handle, ReleaseResult, Running, Vacant};
-pub(crate) use reset::Reset;
+pub(crate) use life::{Arming, ClaimResult, Handle, ReleaseResult, Running, Vacant};
+pub(crate) use place::Place;
 
-use super::stored_task::StoredTask;
+use super::stored_task::{Kind, StoredTask};
 use super::word::{State, Status, Word};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
-#[cfg(hashed_wheel_loom)]
-use crate::time::Tick;
+use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use std::mem::MaybeUninit;
+
+/// The label of a timeout, by its number in the timer: 0 is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Label(pub(crate) u16);
+
+impl Label {
+    pub(crate) const NONE: Label = Label(0);
+}
 
 /// All zeroes is a valid slot: free, never used.
 #[repr(C, align(64))]
 pub(crate) struct Slot<A: 'static> {
     /// A [`Word`].
     word: AtomicU64,
-    /// Nanoseconds from the timer's start to the deadline.
-    deadline: AtomicU64,
-    /// Counts the wraps of `seq` at arming.
-    epoch: AtomicU32,
-    /// 1 if the tenant belongs to a future. Written at arming.
-    future: AtomicU32,
+    /// How long before its boundary the deadline lies, in nanoseconds.
+    early: AtomicU32,
+    /// Where the wheel has an entry of it. Written by the timer thread: see [`place`].
+    filed: AtomicU32,
+    /// The middle bits of the stamp: the low ones are in the word. Written at arming.
+    stamp: AtomicU32,
+    /// The number of its [`Label`]. Written at arming.
+    label: AtomicU16,
+    /// The high bits of the stamp.
+    stamp_high: AtomicU8,
+    /// 1 while its number waits in the pending queue: see [`place`].
+    queued: AtomicU8,
     /// Valid in the states Armed and Stopped; in Running and `CancelRequested` the runner owns the task.
     task: UnsafeCell<MaybeUninit<StoredTask<A>>>,
 }
@@ -74,15 +86,17 @@ unsafe impl<A> Sync for Slot<A> {}
 unsafe impl<A> Send for Slot<A> {}
 
 impl<A> Slot<A> {
-    /// A free slot with that `seq`; otherwise slots are memory that was zeroed.
+    /// A free slot; otherwise slots are memory that was zeroed.
     #[cfg(hashed_wheel_loom)]
-    pub(crate) fn new(seq: u16) -> Slot<A> {
-        let free = Word::armed(Tick::ZERO, seq, false).freed();
+    pub(crate) fn new() -> Slot<A> {
         Slot {
-            word: AtomicU64::new(free.0),
-            deadline: AtomicU64::new(0),
-            epoch: AtomicU32::new(0),
-            future: AtomicU32::new(0),
+            word: AtomicU64::new(Word::FREE.0),
+            early: AtomicU32::new(0),
+            filed: AtomicU32::new(0),
+            stamp: AtomicU32::new(0),
+            label: AtomicU16::new(0),
+            stamp_high: AtomicU8::new(0),
+            queued: AtomicU8::new(0),
             task: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
@@ -90,11 +104,6 @@ impl<A> Slot<A> {
     #[inline]
     fn word(&self) -> Word {
         Word(self.word.load(Ordering::Acquire))
-    }
-
-    #[cfg(test)]
-    pub(crate) fn seq(&self) -> u16 {
-        self.word().seq()
     }
 
     /// The status of the timeout.
@@ -114,6 +123,12 @@ impl<A> Slot<A> {
         pending.then(|| word.status())
     }
 
+    /// Prefetches the slot to read it.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        crate::memory::prefetch(self);
+    }
+
     /// Prefetches the slot to write to it: whoever armed it may still have it in its cache, and gives it up now.
     #[inline]
     pub(crate) fn prefetch_for_claim(&self) {
@@ -128,23 +143,31 @@ impl<A> Slot<A> {
         }
     }
 
-    /// The deadline. Two racing resets may leave the deadline of one with the due tick of the other: use it only if it
-    /// rounds up to `due`.
+    /// How long before its boundary the deadline lies. Two racing resets may leave the one's with the boundary of the other.
     #[inline]
-    pub(crate) fn deadline(&self) -> u64 {
+    pub(crate) fn early(&self) -> u32 {
         // Relaxed: a hint.
-        self.deadline.load(Ordering::Relaxed)
+        self.early.load(Ordering::Relaxed)
     }
 
-    /// Raises the epoch to at least this. The caller has claimed the slot, which is free.
-    pub(super) fn raise_epoch(&self, epoch: u32) {
-        // Relaxed: no other thread writes it while the slot is free and claimed.
-        if self.epoch.load(Ordering::Relaxed) < epoch {
-            self.epoch.store(epoch, Ordering::Relaxed);
-        }
+    #[inline]
+    pub(crate) fn set_early(&self, early: u32) {
+        self.early.store(early, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if its task is of that kind.
+    pub(crate) fn holds(&self, kind: Kind) -> bool {
+        self.word().kind() == kind
+    }
+
+    /// The label of a timeout that the caller has a handle to, or runs. Of any other slot: a hint.
+    pub(crate) fn label(&self) -> Label {
+        // Relaxed: written before the word, which whoever knows the timeout has acquired.
+        Label(self.label.load(Ordering::Relaxed))
     }
 
     /// Moves from `from` to `to` and takes the task, if the slot is in `from`.
+    #[inline]
     fn take_from(&self, from: State, to: State) -> Option<StoredTask<A>> {
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
@@ -177,8 +200,7 @@ impl<A> Slot<A> {
     #[inline]
     unsafe fn take_task(&self) -> StoredTask<A> {
         // SAFETY: the slot has held a task since it was armed, and only the caller reads it.
-        self.task
-            .with_mut(|cell| unsafe { (*cell).assume_init_read() })
+        self.task.with(|cell| unsafe { (*cell).assume_init_read() })
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::time::Period;
 use std::fmt;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
+use std::sync::Arc;
 
 /// The kind of a task: how it runs, and what `stop` does with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,9 +17,26 @@ pub(crate) enum Kind {
     Periodic,
     /// Wakes a future: always on the timer thread, never returned by `stop`.
     Future,
+    /// A value of a delay queue: delivered on the timer thread. `stop` leaves it in its slot.
+    Value,
 }
 
-type Data = MaybeUninit<[u64; 4]>;
+impl Kind {
+    /// Returns `true` for what the user's executor runs, `cancel_all` cancels and `stop` returns.
+    #[inline]
+    pub(crate) fn is_task(self) -> bool {
+        matches!(self, Kind::Once | Kind::Periodic)
+    }
+}
+
+/// Receives values when they are due.
+pub(crate) trait Receive<T>: Send + Sync + 'static {
+    fn receive(self: Arc<Self>, value: T);
+}
+
+/// Room for a value, which is boxed if it needs more.
+type Room<const WORDS: usize> = MaybeUninit<[u64; WORDS]>;
+type Data = Room<4>;
 
 /// A boxed task, to be called once with an `A`.
 pub(crate) type BoxedTask<A> = Box<dyn FnOnce(&A) + Send>;
@@ -72,6 +90,19 @@ impl<A> StoredTask<A> {
         }
     }
 
+    /// A value that `receiver` receives when it is due.
+    #[inline]
+    pub(crate) fn value<T: Send + 'static, R: Receive<T>>(value: T, receiver: Arc<R>) -> Self {
+        let addressed = Addressed {
+            receiver: Arc::into_raw(receiver),
+            value: put(value),
+        };
+        StoredTask {
+            vtable: const { &Vtable::value::<T, R>() },
+            data: put(addressed),
+        }
+    }
+
     #[inline]
     pub(crate) fn kind(&self) -> Kind {
         self.vtable.kind
@@ -101,6 +132,13 @@ impl<A> StoredTask<A> {
         unsafe { *self.data.as_ptr().cast::<*const Period>().read() }
     }
 
+    /// Sets the period of a periodic task.
+    pub(crate) fn set_period(&mut self, period: Period) {
+        debug_assert_eq!(self.kind(), Kind::Periodic);
+        // SAFETY: as for `period`; the box is this task's alone.
+        unsafe { *self.data.as_ptr().cast::<*mut Period>().read() = period }
+    }
+
     /// The task in a box of its own, to be called once.
     pub(crate) fn into_task(self) -> BoxedTask<A> {
         let mut this = ManuallyDrop::new(self);
@@ -118,6 +156,25 @@ impl<A> StoredTask<A> {
         unsafe { take(&raw mut this.data) }
     }
 
+    /// The value that [`StoredTask::value`] was made with.
+    ///
+    /// # Safety
+    /// `T` and `R` are the types it was made with.
+    pub(crate) unsafe fn into_value<T, R>(self) -> T {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: the caller vouches for the types; `this` is not dropped.
+        unsafe { take_value::<T, R>(&raw mut this.data) }.0
+    }
+
+    /// The address of the receiver of a value.
+    ///
+    /// # Safety
+    /// It was made by [`StoredTask::value`]. It may have been moved out since.
+    pub(crate) unsafe fn receiver(&self) -> *const () {
+        // SAFETY: an `Addressed<R>` is `repr(C)` and begins with this pointer whatever `R` is. It is not followed.
+        unsafe { self.data.as_ptr().cast::<*const ()>().read() }
+    }
+
     /// The closure that [`StoredTask::periodic`] was made with.
     ///
     /// # Safety
@@ -125,7 +182,7 @@ impl<A> StoredTask<A> {
     pub(crate) unsafe fn into_periodic<F>(self) -> F {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: the caller vouches for the type; `this` is not dropped.
-        unsafe { take::<Box<PeriodicTask<F>>>(&raw mut this.data) }.task
+        unsafe { take::<Box<PeriodicTask<F>>, 4>(&raw mut this.data) }.task
     }
 }
 
@@ -146,16 +203,16 @@ impl<A> Drop for StoredTask<A> {
 }
 
 /// Returns `true` if an `F` is stored in place, `false` if it is boxed.
-const fn fits<F>() -> bool {
-    size_of::<F>() <= size_of::<Data>() && align_of::<F>() <= align_of::<Data>()
+const fn fits<F, const WORDS: usize>() -> bool {
+    size_of::<F>() <= size_of::<Room<WORDS>>() && align_of::<F>() <= align_of::<Room<WORDS>>()
 }
 
 #[inline]
-fn put<F>(task: F) -> Data {
-    let mut data = Data::uninit();
-    // SAFETY: what is written fits: a box is a thin pointer, and there are 32 bytes, aligned to 8.
+fn put<F, const WORDS: usize>(task: F) -> Room<WORDS> {
+    let mut data = Room::<WORDS>::uninit();
+    // SAFETY: what is written fits: a box is a thin pointer, and there is room for one, aligned to 8.
     unsafe {
-        if fits::<F>() {
+        if fits::<F, WORDS>() {
             data.as_mut_ptr().cast::<F>().write(task);
         } else {
             data.as_mut_ptr().cast::<Box<F>>().write(Box::new(task));
@@ -167,14 +224,21 @@ fn put<F>(task: F) -> Data {
 /// # Safety
 /// `data` was made by `put::<F>` and is not used again.
 #[inline]
-unsafe fn take<F>(data: *mut Data) -> F {
-    if fits::<F>() {
+unsafe fn take<F, const WORDS: usize>(data: *mut Room<WORDS>) -> F {
+    if fits::<F, WORDS>() {
         // SAFETY: `put` has written an `F` here.
         unsafe { data.cast::<F>().read() }
     } else {
         // SAFETY: `put` has boxed the `F`.
         *unsafe { data.cast::<Box<F>>().read() }
     }
+}
+
+/// A value and its receiver, of which it holds a reference count.
+#[repr(C)]
+struct Addressed<R> {
+    receiver: *const R,
+    value: Room<3>,
 }
 
 /// A periodic task. The period comes first, where [`StoredTask::period`] reads it.
@@ -191,12 +255,23 @@ impl<A> Vtable<A> {
             kind,
             run: run_once::<A, F>,
             run_again: |_, _| unreachable!("the task runs once"),
-            drop: if mem::needs_drop::<F>() || !fits::<F>() {
+            drop: if mem::needs_drop::<F>() || !fits::<F, 4>() {
                 Some(drop_once::<F>)
             } else {
                 None
             },
             into_task: box_once::<A, F>,
+        }
+    }
+
+    /// The table for a value.
+    const fn value<T: Send + 'static, R: Receive<T>>() -> Self {
+        Vtable {
+            kind: Kind::Value,
+            run: run_value::<A, T, R>,
+            run_again: |_, _| unreachable!("a value is received once"),
+            drop: Some(drop_value::<T, R>),
+            into_task: |_| unreachable!("a value is no task"),
         }
     }
 
@@ -216,23 +291,50 @@ impl<A> Vtable<A> {
 /// `data` was made by `put::<F>` and is not used again.
 unsafe fn run_once<A, F: FnOnce(&A)>(data: *mut Data, given: &A) {
     // SAFETY: as the caller vouches.
-    let task = unsafe { take::<F>(data) };
+    let task = unsafe { take::<F, 4>(data) };
     task(given);
+}
+
+/// # Safety
+/// `data` was made by [`StoredTask::value`] of these types and is not used again.
+#[inline]
+unsafe fn take_value<T, R>(data: *mut Data) -> (T, Arc<R>) {
+    // SAFETY: as the caller vouches; the pointer came from `Arc::into_raw`, with its count.
+    unsafe {
+        let mut addressed = take::<Addressed<R>, 4>(data);
+        let receiver = Arc::from_raw(addressed.receiver);
+        (take::<T, 3>(&raw mut addressed.value), receiver)
+    }
+}
+
+/// # Safety
+/// As for [`take_value`].
+unsafe fn run_value<A, T, R: Receive<T>>(data: *mut Data, _: &A) {
+    // SAFETY: as the caller vouches.
+    let (value, receiver) = unsafe { take_value::<T, R>(data) };
+    receiver.receive(value);
+}
+
+/// # Safety
+/// As for [`take_value`].
+unsafe fn drop_value<T, R>(data: *mut Data) {
+    // SAFETY: as the caller vouches.
+    drop(unsafe { take_value::<T, R>(data) });
 }
 
 /// # Safety
 /// `data` was made by `put::<F>` and is not used again.
 unsafe fn drop_once<F>(data: *mut Data) {
     // SAFETY: as the caller vouches.
-    drop(unsafe { take::<F>(data) });
+    drop(unsafe { take::<F, 4>(data) });
 }
 
 /// # Safety
 /// `data` was made by `put::<F>` and is not used again.
 unsafe fn box_once<A, F: FnOnce(&A) + Send + 'static>(data: *mut Data) -> BoxedTask<A> {
-    if fits::<F>() {
+    if fits::<F, 4>() {
         // SAFETY: as the caller vouches.
-        Box::new(unsafe { take::<F>(data) })
+        Box::new(unsafe { take::<F, 4>(data) })
     } else {
         // SAFETY: as the caller vouches, and `put` has boxed it.
         unsafe { data.cast::<Box<F>>().read() }
@@ -251,6 +353,6 @@ unsafe fn run_periodic<A, F: FnMut(&A)>(data: *mut Data, given: &A) {
 /// `data` was made by `put::<Box<PeriodicTask<F>>>` and is not used again.
 unsafe fn box_periodic<A, F: FnMut(&A) + Send + 'static>(data: *mut Data) -> BoxedTask<A> {
     // SAFETY: as the caller vouches.
-    let mut task = unsafe { take::<Box<PeriodicTask<F>>>(data) }.task;
+    let mut task = unsafe { take::<Box<PeriodicTask<F>>, 4>(data) }.task;
     Box::new(move |given| task(given))
 }

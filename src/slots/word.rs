@@ -1,24 +1,24 @@
 //! The state word of a slot: due tick, sequence, handles and state in one atomic.
 //!
 //! ```text
-//! bit 63                19 18        6  5   4   3  2     0
-//!     ┌───────────────────┬───────────┬───┬───┬───┬───────┐
-//!     │ due: 45           │ seq: 13   │ P │ R │ U │ state │
-//!     └───────────────────┴───────────┴───┴───┴───┴───────┘
+//! bit 63                19 18        8  7   6   5   4   3  2     0
+//!     ┌───────────────────┬───────────┬───┬───┬───┬───┬───┬───────┐
+//!     │ due: 45           │ seq: 11   │ V │ F │ P │ R │ U │ state │
+//!     └───────────────────┴───────────┴───┴───┴───┴───┴───┴───────┘
 //! ```
 //!
 //! | field | meaning |
 //! |---|---|
 //! | due | the tick it fires at, [`Tick::NEVER`] for none |
-//! | seq | incremented at each arming and with each new entry; an entry with another `seq` is dead |
-//! | P | periodic |
+//! | seq | the low bits of the stamp of its arming: another timeout in this slot has another word |
+//! | V, F, P | its [`Kind`]: the value of a delay queue, a future's, periodic |
 //! | R | the handle that `stop` returned exists |
 //! | U | the user's handle exists |
 //!
 //! Every compare-and-swap compares due and state together, so a timeout cannot be claimed for a due tick that it no
 //! longer has: it never fires early.
 
-use crate::entry::Entry;
+use super::stored_task::Kind;
 use crate::time::Tick;
 use std::fmt;
 
@@ -79,22 +79,36 @@ impl Word {
     /// The handle that `stop` returned exists.
     pub(crate) const RETURNED: u64 = 1 << 4;
     const PERIODIC: u64 = 1 << 5;
-    const LOW: u64 = (1 << Entry::DUE_SHIFT) - 1;
+    const FUTURE: u64 = 1 << 6;
+    const VALUE: u64 = 1 << 7;
+    const SEQ_SHIFT: u32 = 8;
+    /// The number of bits of `seq`.
+    pub(crate) const SEQ_BITS: u32 = Self::DUE_SHIFT - Self::SEQ_SHIFT;
+    const SEQ: u64 = (1 << Self::DUE_SHIFT) - (1 << Self::SEQ_SHIFT);
+    const DUE_SHIFT: u32 = 64 - Tick::BITS;
+    const LOW: u64 = (1 << Self::DUE_SHIFT) - 1;
 
     /// Added by the runner to end a run: `Running` becomes `Expired`, `CancelRequested` becomes `Cancelled`.
     pub(crate) const END_RUN: u64 = State::Expired as u64 - State::Running as u64;
 
     /// The word of a slot that has just been armed, with its user's handle.
     #[inline]
-    pub(crate) fn armed(due: Tick, seq: u16, periodic: bool) -> Word {
-        let periodic = if periodic { Self::PERIODIC } else { 0 };
-        Word(
-            due.0 << Entry::DUE_SHIFT
-                | u64::from(seq) << Entry::SEQ_SHIFT
-                | periodic
-                | Self::USER
-                | State::Armed as u64,
-        )
+    pub(crate) fn armed(due: Tick, stamp: u64, kind: Kind) -> Word {
+        let kind = match kind {
+            Kind::Once => 0,
+            Kind::Periodic => Self::PERIODIC,
+            Kind::Future => Self::FUTURE,
+            Kind::Value => Self::VALUE,
+        };
+        Word(kind | Self::USER).rearmed(due, stamp)
+    }
+
+    /// The word of a slot that is armed again, with the handles that it has.
+    #[inline]
+    pub(crate) fn rearmed(self, due: Tick, stamp: u64) -> Word {
+        let seq = stamp << Self::SEQ_SHIFT & Self::SEQ;
+        let kept = self.0 & Self::LOW & !(Self::SEQ | Self::STATE);
+        Word(due.0 << Self::DUE_SHIFT | seq | kept | State::Armed as u64)
     }
 
     #[inline]
@@ -129,14 +143,6 @@ impl Word {
         }
     }
 
-    /// Returns `true` if the state is Armed and `seq` the entry's, in one comparison.
-    #[inline]
-    pub(crate) fn is_armed_for(self, entry: Entry) -> bool {
-        let mask = Entry::SEQ_MASK << Entry::SEQ_SHIFT | Self::STATE;
-        let armed = u64::from(entry.seq()) << Entry::SEQ_SHIFT | State::Armed as u64;
-        self.0 & mask == armed
-    }
-
     /// Returns `true` if the state is Armed and the timeout not periodic, in one comparison.
     #[inline]
     pub(crate) fn is_armed_once(self) -> bool {
@@ -145,12 +151,22 @@ impl Word {
 
     #[inline]
     pub(crate) fn due(self) -> Tick {
-        Tick(self.0 >> Entry::DUE_SHIFT)
+        Tick(self.0 >> Self::DUE_SHIFT)
     }
 
     #[inline]
-    pub(crate) fn seq(self) -> u16 {
-        (self.0 >> Entry::SEQ_SHIFT & Entry::SEQ_MASK) as u16
+    pub(crate) fn seq(self) -> u64 {
+        (self.0 & Self::SEQ) >> Self::SEQ_SHIFT
+    }
+
+    #[inline]
+    pub(crate) fn kind(self) -> Kind {
+        match self.0 & (Self::PERIODIC | Self::FUTURE | Self::VALUE) {
+            0 => Kind::Once,
+            Self::PERIODIC => Kind::Periodic,
+            Self::FUTURE => Kind::Future,
+            _ => Kind::Value,
+        }
     }
 
     #[inline]
@@ -164,6 +180,11 @@ impl Word {
     }
 
     #[inline]
+    pub(crate) fn has_handle(self) -> bool {
+        self.0 & (Self::USER | Self::RETURNED) != 0
+    }
+
+    #[inline]
     pub(crate) fn has_returned(self) -> bool {
         self.0 & Self::RETURNED != 0
     }
@@ -171,7 +192,7 @@ impl Word {
     /// Over, and without handles: the thread that made it so frees the slot.
     #[inline]
     pub(crate) fn is_abandoned(self) -> bool {
-        self.is_over() && self.0 & (Self::USER | Self::RETURNED) == 0
+        self.is_over() && !self.has_handle()
     }
 
     /// Returns `true` if a handle other than `handle` exists.
@@ -209,7 +230,7 @@ impl Word {
 
     #[inline]
     pub(crate) fn with_due(self, due: Tick) -> Word {
-        Word(self.0 & Self::LOW | due.0 << Entry::DUE_SHIFT)
+        Word(self.0 & Self::LOW | due.0 << Self::DUE_SHIFT)
     }
 
     /// The word with the handle bits `bits` set.
@@ -218,24 +239,8 @@ impl Word {
         Word(self.0 | bits)
     }
 
-    /// The word for a new entry: earlier entries are dead.
-    #[inline]
-    pub(crate) fn with_next_seq(self) -> Word {
-        let seq = u64::from(self.next_seq());
-        Word(self.0 & !(Entry::SEQ_MASK << Entry::SEQ_SHIFT) | seq << Entry::SEQ_SHIFT)
-    }
-
-    /// `seq` + 1, in its 13 bits.
-    #[inline]
-    pub(crate) fn next_seq(self) -> u16 {
-        ((u64::from(self.seq()) + 1) & Entry::SEQ_MASK) as u16
-    }
-
-    /// The word of a freed slot: only `seq` is kept.
-    #[inline]
-    pub(crate) fn freed(self) -> Word {
-        Word(u64::from(self.seq()) << Entry::SEQ_SHIFT)
-    }
+    /// The word of a freed slot.
+    pub(crate) const FREE: Word = Word(State::Free as u64);
 }
 
 impl fmt::Debug for Word {
@@ -248,6 +253,8 @@ impl fmt::Debug for Word {
             self.seq()
         )?;
         let flags = [
+            (self.kind() == Kind::Value, 'V'),
+            (self.kind() == Kind::Future, 'F'),
             (self.is_periodic(), 'P'),
             (self.has_returned(), 'R'),
             (self.has_user(), 'U'),

@@ -145,7 +145,7 @@ macro_rules! atomics {
     )*};
 }
 
-atomics!(AtomicU8: u8, AtomicU32: u32, AtomicU64: u64, AtomicUsize: usize);
+atomics!(AtomicU8: u8, AtomicU16: u16, AtomicU32: u32, AtomicU64: u64, AtomicUsize: usize);
 
 fn fence_after(order: Ordering) {
     if order == Ordering::SeqCst {
@@ -191,49 +191,94 @@ impl Instant {
 }
 
 /// In place of crossbeam's queue, which loom cannot look into. It makes nothing known to anybody: whoever pops must know by
-/// other means that the push has returned, and whoever pushes that the last push and the last pop of that place
-/// have. Loom finds the race otherwise. In crossbeam's queue one would wait for the other there.
-pub(crate) struct ArrayQueue<T> {
+/// other means that the push has returned. Loom finds the race otherwise. In crossbeam's queue one would wait for the other
+/// there.
+pub(crate) struct SpscSegQueue<T> {
     places: Box<[UnsafeCell<Option<T>>]>,
     last_push: UnsafeCell<()>,
+    last_pop: UnsafeCell<()>,
     pushed: std::sync::atomic::AtomicUsize,
     popped: std::sync::atomic::AtomicUsize,
 }
 
 // SAFETY: loom watches the cells.
-unsafe impl<T: Send> Sync for ArrayQueue<T> {}
+unsafe impl<T: Send> Sync for SpscSegQueue<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Send for ArrayQueue<T> {}
+unsafe impl<T: Send> Send for SpscSegQueue<T> {}
 
-impl<T> ArrayQueue<T> {
-    pub(crate) fn new(capacity: usize) -> Self {
-        ArrayQueue {
-            places: (0..capacity).map(|_| UnsafeCell::new(None)).collect(),
+/// More than a model pushes.
+const PLACES: usize = 8;
+
+impl<T> SpscSegQueue<T> {
+    pub(crate) fn new() -> Self {
+        SpscSegQueue {
+            places: (0..PLACES).map(|_| UnsafeCell::new(None)).collect(),
             last_push: UnsafeCell::new(()),
+            last_pop: UnsafeCell::new(()),
             pushed: std::sync::atomic::AtomicUsize::new(0),
             popped: std::sync::atomic::AtomicUsize::new(0),
         }
     }
 
     #[track_caller]
-    pub(crate) fn push(&self, value: T) -> Result<(), T> {
+    pub(crate) fn push(&self, value: T) {
         self.last_push.with_mut(|_| ());
-        let place = self.pushed.fetch_add(1, Ordering::Relaxed) % self.places.len();
+        let place = self.pushed.fetch_add(1, Ordering::Relaxed);
         self.places[place].with_mut(|place| {
             // SAFETY: loom checks that nobody else reads or writes.
-            let place = unsafe { &mut *place };
-            assert!(place.is_none(), "full");
-            *place = Some(value);
+            unsafe { *place = Some(value) };
         });
-        Ok(())
     }
 
     #[track_caller]
     pub(crate) fn pop(&self) -> Option<T> {
-        let place = self.popped.fetch_add(1, Ordering::Relaxed) % self.places.len();
+        self.last_pop.with_mut(|_| ());
+        let place = self.popped.fetch_add(1, Ordering::Relaxed);
         // SAFETY: loom checks that nobody else reads or writes.
         let value = self.places[place].with_mut(|place| unsafe { (*place).take() });
         assert!(value.is_some(), "empty");
         value
+    }
+}
+
+/// The same for the queue of a delay queue's due values. Its length is what loom looks into, so that a consumer that must see
+/// a push, or the other way round, has to see to that.
+pub(crate) struct SegQueue<T> {
+    values: std::sync::Mutex<std::collections::VecDeque<T>>,
+    len: AtomicUsize,
+}
+
+impl<T> SegQueue<T> {
+    pub(crate) fn new() -> Self {
+        SegQueue {
+            values: std::sync::Mutex::default(),
+            len: AtomicUsize::new(0),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn push(&self, value: T) {
+        self.values.lock().unwrap().push_back(value);
+        self.len.fetch_add(1, Ordering::Release);
+    }
+
+    #[track_caller]
+    pub(crate) fn pop(&self) -> Option<T> {
+        if self.len() == 0 {
+            return None;
+        }
+        let value = self.values.lock().unwrap().pop_front()?;
+        self.len.fetch_sub(1, Ordering::AcqRel);
+        Some(value)
+    }
+
+    #[track_caller]
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire)
+    }
+
+    #[track_caller]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }

@@ -24,11 +24,13 @@ compile_error!("the models are unit tests: cargo test --lib loom");
 #[cfg(not(hashed_wheel_loom))]
 mod plain {
     pub(crate) use super::sleeper::Sleeper;
-    pub(crate) use crossbeam_queue::ArrayQueue;
+    pub(crate) use crossbeam_queue::SegQueue;
+    /// For one that pushes and one that pops what it knows to be there.
+    pub(crate) use crossbeam_queue::SegQueue as SpscSegQueue;
     #[cfg(not(miri))]
     pub(crate) use parking_lot::{Condvar, Mutex};
     pub(crate) use std::sync::atomic::{
-        AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
     pub(crate) use std::{thread, thread_local};
 

@@ -15,13 +15,12 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    /// The system's, for a timer with a thread of its own, which can wait until even a [recent](Clock::recent) time has
-    /// passed.
+    /// The system's, with a cheap [glance](Clock::glance) where that can be had.
     pub(crate) fn system() -> Clock {
         Clock::System(Monotonic::start_counting())
     }
 
-    /// The system's, every time read from it: for a loop of the caller's, which comes when it wants.
+    /// The system's, every time read from it.
     pub(crate) fn exact() -> Clock {
         Clock::System(Monotonic::start())
     }
@@ -35,8 +34,35 @@ impl Clock {
         }
     }
 
-    /// The present, or a time [so long](Clock::lag) ago, for what need not be more exact: half the price of scheduling is
-    /// reading the clock.
+    /// The time from which the delay of a call counts. It is read after everything that comes before in the program,
+    /// messages of other threads included: a timeout that counts from it is not early.
+    pub(crate) fn ordered(&self) -> u64 {
+        match self {
+            Clock::System(clock) => clock.ordered(),
+            Clock::Manual(clock) => clock.nanos(),
+        }
+    }
+
+    /// The time from the instant that moments are counted from to the present, exactly: [`Clock::time_of`] of the present. For
+    /// a deadline that is compared with the present later.
+    pub(crate) fn elapsed(&self) -> u64 {
+        match self {
+            Clock::System(clock) => clock.elapsed(),
+            Clock::Manual(clock) => clock.nanos(),
+        }
+    }
+
+    /// Returns `true` if a time, as [`Clock::time_of`] and [`Clock::elapsed`] give it, is not after the present.
+    pub(crate) fn has_passed(&self, time: u64) -> bool {
+        // More than a glance may be wrong by, either way.
+        const NEAR: u64 = 2_000_000;
+        match self.glance() {
+            Some(now) if now.saturating_add(NEAR) < time => false,
+            _ => time != FOREVER && time <= self.elapsed(),
+        }
+    }
+
+    /// The present, about: for measuring.
     #[inline]
     pub(crate) fn recent(&self) -> u64 {
         match self {
@@ -45,7 +71,8 @@ impl Clock {
         }
     }
 
-    /// [`Clock::recent`], if the system's clock need not be read for it.
+    /// [`Clock::ordered`], or a time before it by less than the [margin](Clock::margin), if the system's clock need not be read for
+    /// it: that is half the price of scheduling.
     #[inline]
     pub(crate) fn glance(&self) -> Option<u64> {
         match self {
@@ -54,10 +81,10 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds that [`Clock::recent`] may be behind.
-    pub(crate) fn lag(&self) -> u64 {
+    /// Nanoseconds that [`Clock::glance`] may be behind on a timer with that tick.
+    pub(crate) fn margin(&self, tick: u64) -> u64 {
         match self {
-            Clock::System(clock) => clock.lag(),
+            Clock::System(clock) => clock.margin(tick),
             Clock::Manual(_) => 0,
         }
     }

@@ -1,22 +1,32 @@
 //! The time from the processor's time stamp counter, between two readings of the system's clock.
 //!
-//! On x86-64 Linux makes its clock of that counter. A reading takes 20 ns, most of it for a fence that makes the processor wait for
-//! all that it has under way. A timeout needs no such order. So a thread reads the system's clock once in
-//! [`SPAN`] counts (6 µs at 2.6 GHz), and adds what the counter has counted since.
+//! On x86-64, Linux derives its clock from that counter. A reading takes 20 ns, most of it for a fence that makes the processor
+//! wait for the loads under way. So a thread reads the system's clock once in [`SPAN`] counts (6 µs at 2.6 GHz), and adds what
+//! the counter has counted since, which it reads without a fence.
 //!
-//! # How wrong it is
+//! # How far a reading may be behind
 //!
-//! Usually 20 ns, in either direction. It may be behind by
+//! Usually 20 ns, in either direction. A reading that is ahead makes a timeout late. One that is behind could make it early:
 //!
-//! - a span, at most, whatever rate was measured: no reading is older than its [`Anchor`]. That is less than 10 µs, as a
-//!   counter that is slower than [`SLOWEST`] is not used. With the right rate it is nothing: each new anchor compares, and one that is off
-//!   by half a percent, because it was measured badly or the system slews its clock, is measured again;
-//! - what the processor runs ahead: it may read the counter before it has completed what comes before in the program. A fence orders
-//!   it behind the thread's own readings of any clock. Behind a message of another thread it was seen 0.1 µs too early after a cache miss, and
-//!   7 µs after forty that wait for each other.
+//! - *The processor runs ahead*: it may read the counter before earlier loads of the program have completed. If one of these
+//!   is a message from another thread that tells the time, the reading may be before that time. After one load it was seen 45 µs behind,
+//!   after forty dependent cache misses 10 µs. There is no bound in theory; the loads that one reorder buffer
+//!   holds, each a miss of cache and page tables, take about 100 µs. An interrupt in between discards the early reading.
+//! - *The rate is wrong*: no reading is before its [`Anchor`], so it is behind by a span at most, which is less than
+//!   10 µs as a counter slower than [`SLOWEST`] is not used. With the right rate it is nothing: each new anchor compares, and a rate
+//!   that is off by half a percent is measured again.
+//! - *A virtual machine moves to a host with a slower counter*: while the system's clock is made of the counter, both slow
+//!   down together. If the system changes to another clock, readings are behind by a span at most, and a span is shorter than
+//!   [`BEHIND`] on any counter faster than 131 MHz; after it the anchors disagree, and the rate is given up. A counter that is set back ends the
+//!   span, as the difference wraps.
 //!
-//! The timer thread takes a boundary as passed only when the system's clock is [`LAG`] beyond it. So a timeout is never early on the
-//! clock of the thread that scheduled it. On that of another it would take a processor that runs ahead by as much.
+//! # Why no timeout is early
+//!
+//! A reading is taken to be behind by less than [`BEHIND`], an eighth of a tick of 1 ms. A call with the reading *r* and the delay *d* is due at
+//! the first boundary at or after *r* + *d*. If that boundary is also at or after *r* + `BEHIND` + *d*, it is the
+//! right one, whatever the true time. If not, the due tick is *in doubt*, and the call reads the system's clock, which waits
+//! for all loads before it ([`Shared::deadline`](crate::shared::Shared::deadline)). The timer thread reads the system's clock always. With a longer tick the margin is
+//! wider, up to 1 ms ([`margin`]); with a shorter one the counter is not used.
 //!
 //! A thread's readings never go back: an anchor that is behind what the last one may have told gives that until it has caught
 //! up.
@@ -31,8 +41,10 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Nanoseconds that a reading may be behind the system's clock.
-pub(super) const LAG: u64 = 10_000;
+/// Nanoseconds that a reading may be behind the system's clock: see the module's head.
+pub(super) const BEHIND: u64 = 125_000;
+/// Nanoseconds that a reading may be ahead of the system's clock. What is further ahead is another clock's.
+const AHEAD: u64 = 10_000;
 /// Counts that an anchor is used for.
 const SPAN: u64 = 1 << 14;
 /// The most and the least nanoseconds for each count, in units of 2^-32: 1.67 and 10 GHz.
@@ -50,7 +62,9 @@ const FAULTS: u32 = 8;
 const ATTEMPTS: usize = 64;
 const TRAPPED: u64 = 1 << 10;
 
-const _: () = assert!((SPAN * SLOWEST) >> 32 < LAG && STALE.checked_mul(SLOWEST).is_some());
+const _: () = assert!(
+    (SPAN * SLOWEST) >> 32 < AHEAD && AHEAD < BEHIND && STALE.checked_mul(SLOWEST).is_some()
+);
 
 /// The counter, as all threads know it. Relaxed throughout: any mixture of these values leads to a rate that is right, or is found
 /// out.
@@ -80,11 +94,13 @@ struct Anchor {
 thread_local! {
     /// It needs no drop, so it is there to the end of the thread.
     static ANCHOR: Anchor = const { Anchor::new() };
+    #[cfg(test)]
+    static SET_BACK: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Where a clock that started at `start`, on the system's clock, counts from; `None` if the counter cannot be used.
 pub(super) fn origin(start: source::Reading) -> Option<u64> {
-    (COUNTER.least() > 0).then_some(start)
+    COUNTER.is_usable().then_some(start)
 }
 
 /// Nanoseconds on the system's clock, about. Only if there is an [`origin`].
@@ -93,10 +109,36 @@ pub(super) fn nanos() -> u64 {
     ANCHOR.with(|anchor| anchor.nanos(&COUNTER))
 }
 
+/// Nanoseconds on the system's clock, read from it after everything that comes before in the program. Begins a new
+/// span.
+pub(super) fn ordered() -> u64 {
+    ANCHOR.with(|anchor| anchor.renew(read(), &COUNTER))
+}
+
 /// [`nanos`], if the system's clock need not be read for it.
 #[inline]
 pub(super) fn glance() -> Option<u64> {
-    ANCHOR.with(|anchor| anchor.glance(read()))
+    let nanos = ANCHOR.with(|anchor| anchor.glance(read()));
+    #[cfg(test)]
+    return nanos.map(|nanos| nanos.saturating_sub(SET_BACK.get()));
+    #[cfg(not(test))]
+    nanos
+}
+
+/// Nanoseconds that a reading may be behind, on a timer with that tick: an eighth of it, 1 ms at most.
+pub(super) fn margin(tick: u64) -> u64 {
+    let margin = (tick / 8).min(1_000_000);
+    debug_assert!(
+        margin >= BEHIND,
+        "the counter is not for a tick of {tick} ns"
+    );
+    margin
+}
+
+/// Makes the calling thread's glances that much too early from now on.
+#[cfg(test)]
+pub(crate) fn set_back(by: u64) {
+    SET_BACK.set(by);
 }
 
 #[inline]
@@ -148,10 +190,15 @@ impl Anchor {
     #[cold]
     fn renew(&self, count: u64, counter: &Counter) -> u64 {
         let (nanos, taken) = system_clock(count);
+        self.renew_at(count, nanos, taken, counter)
+    }
+
+    /// The same with a reading of both that has taken so many counts.
+    fn renew_at(&self, count: u64, nanos: u64, taken: u64, counter: &Counter) -> u64 {
         let (passed, span) = (count.wrapping_sub(self.count.get()), self.span.get());
         let told = self.after(span).max(self.floor.get());
         // Ahead by more: another clock.
-        let floor = if told < nanos + LAG { told } else { 0 };
+        let floor = if told < nanos + AHEAD { told } else { 0 };
         // Four times as long as undisturbed is less than the shortest interruption, and more than a cold cache takes.
         if taken <= 4 * counter.least() {
             if span != 0 && passed < STALE {
@@ -177,6 +224,10 @@ impl Counter {
             base: [const { AtomicU64::new(0) }; 2],
             faults: AtomicU32::new(0),
         }
+    }
+
+    fn is_usable(&self) -> bool {
+        self.least() > 0
     }
 
     fn least(&self) -> u64 {

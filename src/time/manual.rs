@@ -3,7 +3,6 @@
 //! It holds weak references to the timers, as [`Driven`]: it knows neither queue nor wheel.
 
 use super::scale::nanos;
-use super::tick::Tick;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -61,11 +60,11 @@ pub(crate) trait Driven: Send + Sync {
     /// Returns `true` if this thread runs one of its tasks.
     fn is_in_task_here(&self) -> bool;
 
-    /// The next boundary that has work, with its time. The clock reads `now`.
-    fn next_tick(&self, now: u64) -> Option<(u64, Tick)>;
+    /// The time of the next boundary that has work. The clock reads `now`.
+    fn next_due(&self, now: u64) -> Option<u64>;
 
-    /// Processes a boundary that the clock has reached.
-    fn process_tick(self: Arc<Self>, boundary: Tick);
+    /// Processes every boundary that the clock has reached.
+    fn turn(self: Arc<Self>);
 
     /// Counts all boundaries up to now as processed.
     fn catch_up(self: Arc<Self>);
@@ -114,11 +113,9 @@ impl ManualClock {
     /// let timer = HashedWheelTimer::builder().clock(&clock).build()?;
     /// let runs = Arc::new(Mutex::new(Vec::new()));
     /// let (noted, now) = (Arc::clone(&runs), clock.clone());
-    /// timer.new_periodic(
-    ///     move |_| noted.lock().unwrap().push(now.now().as_secs()),
-    ///     Duration::from_secs(10),
-    ///     Period::FixedRate(Duration::from_secs(20)),
-    /// )?;
+    /// let note = move |_: &_| noted.lock().unwrap().push(now.now().as_secs());
+    /// let period = Period::FixedRate(Duration::from_secs(20));
+    /// timer.new_periodic(note, Duration::from_secs(10), period)?;
     /// clock.advance(Duration::from_secs(60));
     /// assert_eq!(*runs.lock().unwrap(), [10, 30, 50]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -138,9 +135,9 @@ impl ManualClock {
         );
         let _guard = AdvanceGuard::acquire(&self.state);
         let target = self.nanos().saturating_add(nanos(by));
-        while let Some((time, boundary, timer)) = self.next_timer(target) {
+        while let Some((time, timer)) = self.next_timer(target) {
             self.set(time);
-            timer.process_tick(boundary);
+            timer.turn();
         }
         self.set(target);
         for timer in self.timers() {
@@ -187,17 +184,14 @@ impl ManualClock {
     }
 
     /// The earliest boundary up to `target` that any timer has work at.
-    fn next_timer(&self, target: u64) -> Option<(u64, Tick, Arc<dyn Driven>)> {
+    fn next_timer(&self, target: u64) -> Option<(u64, Arc<dyn Driven>)> {
         let now = self.nanos();
         self.timers()
             .into_iter()
-            .filter_map(|timer| {
-                let (time, boundary) = timer.next_tick(now)?;
-                Some((time, boundary, timer))
-            })
-            .filter(|(time, ..)| *time <= target)
+            .filter_map(|timer| Some((timer.next_due(now)?, timer)))
+            .filter(|(time, _)| *time <= target)
             // The first of equals: the timer that started first.
-            .min_by_key(|(time, ..)| *time)
+            .min_by_key(|(time, _)| *time)
     }
 }
 

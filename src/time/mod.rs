@@ -37,6 +37,13 @@ mod slack;
 mod tick;
 
 pub(crate) use clock::Clock;
+#[cfg(all(
+    test,
+    target_os = "linux",
+    target_arch = "x86_64",
+    not(any(miri, hashed_wheel_loom))
+))]
+pub(crate) use counter::set_back;
 pub(crate) use manual::Driven;
 pub use manual::ManualClock;
 pub use period::Period;
@@ -52,8 +59,6 @@ pub(crate) use tick::Tick;
     not(any(miri, hashed_wheel_loom))
 )))]
 mod counter {
-    pub(super) const LAG: u64 = 0;
-
     pub(super) fn origin(_start: super::monotonic::source::Reading) -> Option<u64> {
         None
     }
@@ -62,7 +67,15 @@ mod counter {
         unreachable!("there is no origin")
     }
 
+    pub(super) fn ordered() -> u64 {
+        unreachable!("there is no origin")
+    }
+
     pub(super) fn glance() -> Option<u64> {
         None
+    }
+
+    pub(super) fn margin(_tick: u64) -> u64 {
+        0
     }
 }

@@ -4,16 +4,16 @@
 //! arithmetic, 6 of 30 ns. Even so it would be 20 of the 50 ns that it takes to schedule and cancel, and more by its fence;
 //! so where it can, a timer with a thread [counts](super::counter) from the last reading on.
 
-use super::counter;
+use super::{counter, nanos};
 use std::time::Instant;
 
-/// The monotonic system clock, counted from [`Monotonic::start`].
+/// The monotonic system clock, counted from its start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Monotonic {
     origin: source::Reading,
     /// Taken just before `origin`. So a moment that is counted from here has come when the clock reads as much.
     instant: Instant,
-    /// The origin on the counter's scale, if [`Monotonic::recent`] is counted.
+    /// `instant` on the counter's scale, if [`Monotonic::recent`] is counted.
     counted: Option<u64>,
 }
 
@@ -23,25 +23,22 @@ const ATTEMPTS: usize = 4;
 impl Monotonic {
     /// A clock whose every time is read from the system.
     pub(crate) fn start() -> Monotonic {
-        Monotonic::new(|_, _| None)
+        Monotonic::new(|_| None)
     }
 
     /// A clock with a cheaper [`Monotonic::recent`], where the system allows it.
     pub(crate) fn start_counting() -> Monotonic {
-        // From when `instant` was taken, one reading before: so a deadline that is shown as an instant lies between those
-        // before and after the call that has set it.
-        Monotonic::new(|origin, three_readings| {
-            counter::origin(origin).map(|origin| origin.saturating_sub(three_readings / 3))
-        })
+        Monotonic::new(counter::origin)
     }
 
-    fn new(counted: impl Fn(source::Reading, u64) -> Option<u64>) -> Monotonic {
+    fn new(counted: impl Fn(source::Reading) -> Option<u64>) -> Monotonic {
         let attempt = |_| {
             let before = source::read();
             let instant = Instant::now();
             let origin = source::read();
             let taken = source::since(before);
-            let counted = counted(origin, taken);
+            // Three readings have been taken, and `instant` is one before `origin`.
+            let counted = counted(origin).map(|origin| origin.saturating_sub(taken / 3));
             let clock = Monotonic {
                 origin,
                 instant,
@@ -66,7 +63,25 @@ impl Monotonic {
         source::since(self.origin)
     }
 
-    /// Nanoseconds since the start, [`Monotonic::lag`] ago at most.
+    /// Nanoseconds since [`Monotonic::instant`], and so not less than [`Monotonic::nanos`].
+    pub(crate) fn elapsed(&self) -> u64 {
+        if cfg!(hashed_wheel_loom) {
+            // The models have a clock of their own.
+            return self.nanos();
+        }
+        nanos(self.instant.elapsed())
+    }
+
+    /// The same, about. Deadlines count from it: one that is shown as an instant lies between those before and after the call
+    /// that has set it.
+    pub(crate) fn ordered(&self) -> u64 {
+        match self.counted {
+            Some(origin) => counter::ordered().saturating_sub(origin),
+            None => self.elapsed(),
+        }
+    }
+
+    /// [`Monotonic::ordered`], or a little before or after it: see [`counter`].
     #[inline]
     pub(crate) fn recent(&self) -> u64 {
         match self.counted {
@@ -82,9 +97,9 @@ impl Monotonic {
         Some(counter::glance()?.saturating_sub(origin))
     }
 
-    /// How far [`Monotonic::recent`] may be behind.
-    pub(crate) fn lag(&self) -> u64 {
-        self.counted.map_or(0, |_| counter::LAG)
+    /// How far [`Monotonic::glance`] may be behind on a timer with that tick.
+    pub(crate) fn margin(&self, tick: u64) -> u64 {
+        self.counted.map_or(0, |_| counter::margin(tick))
     }
 }
 

@@ -1,18 +1,4 @@
 //! A bucket: a vector of entries in the order of insertion.
-//!
-//! # Sweeping a bucket in steps
-//!
-//! A bucket may hold a million entries; a step of a sweep looks at a few thousand. Between two steps a bucket looks like
-//! this, with `kept` = 2 and `seen` = 5:
-//!
-//! ```text
-//! [ alive, alive, (gap), (gap), (gap), unseen, unseen, … ]
-//!                 ^ kept               ^ seen
-//! ```
-//!
-//! New entries are pushed behind the unseen ones. The gap is closed when the sweep reaches the end of the bucket, when it
-//! is half of the bucket, or when the bucket expires. The wheel keeps the [`Progress`], since it sweeps one bucket at a
-//! time.
 
 use super::LOOKAHEAD;
 use crate::entry::{Entry, Liveness};
@@ -28,54 +14,6 @@ pub(super) struct Bucket {
     entries: Vec<Entry>,
     /// The first boundary at which this bucket has work. Undefined while it is empty.
     pub(super) boundary: Tick,
-}
-
-/// The progress of a sweep in a bucket: see the head of this module.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
-    kept: usize,
-    seen: usize,
-    /// Entries were removed, so the bucket's boundary may be that of one of them.
-    removed: bool,
-}
-
-/// The position of a wheel's sweep: a bucket, and the progress in it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sweep<P> {
-    pub(super) place: P,
-    pub(super) progress: Progress,
-}
-
-impl<P: Copy + PartialEq> Sweep<P> {
-    /// Goes to the bucket at `place`, to its beginning unless the sweep is there already.
-    pub(super) fn go_to(&mut self, place: P) {
-        if self.place != place {
-            let progress = Progress::default();
-            *self = Sweep { place, progress };
-        }
-    }
-
-    /// The progress in the bucket at `place`: `none` unless the sweep is there.
-    pub(super) fn progress_at<'a>(
-        &'a mut self,
-        place: P,
-        none: &'a mut Progress,
-    ) -> &'a mut Progress {
-        if self.place == place {
-            &mut self.progress
-        } else {
-            none
-        }
-    }
-}
-
-/// The result of one step of a sweep in one bucket.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
-    pub(super) looked: usize,
-    pub(super) removed: usize,
-    /// The end of the bucket was reached.
-    pub(super) finished: bool,
 }
 
 impl Bucket {
@@ -123,22 +61,13 @@ impl Bucket {
     /// earliest due tick of those that stay, if any.
     pub(super) fn take_due(
         &mut self,
-        progress: &mut Progress,
         is_due: impl Fn(Entry) -> bool,
         due: &mut Vec<Entry>,
     ) -> Option<Tick> {
-        self.close_gap(progress);
         if self.entries.iter().all(|&entry| is_due(entry)) {
-            self.take_all(progress, due);
+            self.take_all(due);
             return None;
         }
-        let seen = &self.entries[..progress.seen];
-        let seen_and_kept = seen.iter().filter(|&&entry| !is_due(entry)).count();
-        *progress = Progress {
-            kept: seen_and_kept,
-            seen: seen_and_kept,
-            removed: false,
-        };
         let earliest = self.split_off_due(is_due, due);
         self.give_slack_back();
         Some(earliest)
@@ -164,9 +93,7 @@ impl Bucket {
     }
 
     /// Appends all entries to `due`, and returns their number.
-    pub(super) fn take_all(&mut self, progress: &mut Progress, due: &mut Vec<Entry>) -> usize {
-        self.close_gap(progress);
-        *progress = Progress::default();
+    pub(super) fn take_all(&mut self, due: &mut Vec<Entry>) -> usize {
         let taken = self.entries.len();
         if due.is_empty() {
             // The common case moves no entry, however many there are.
@@ -177,16 +104,11 @@ impl Bucket {
         taken
     }
 
-    /// Looks at up to `limit` entries from where `progress` stands and removes the dead ones.
-    pub(super) fn sweep(
-        &mut self,
-        progress: &mut Progress,
-        limit: usize,
-        liveness: &impl Liveness,
-    ) -> Step {
-        let Progress { mut kept, seen, .. } = *progress;
-        let end = self.entries.len().min(seen.saturating_add(limit));
-        for index in seen..end {
+    /// Removes the dead entries, keeps the order of the others, and returns the number removed.
+    pub(super) fn sweep(&mut self, liveness: &impl Liveness) -> usize {
+        let before = self.entries.len();
+        let mut kept = 0;
+        for index in 0..before {
             if let Some(&ahead) = self.entries.get(index + LOOKAHEAD) {
                 liveness.prefetch(ahead);
             }
@@ -196,39 +118,9 @@ impl Bucket {
                 kept += 1;
             }
         }
-        let looked = end - seen;
-        let removed = looked - (kept - progress.kept);
-        let step = Step {
-            looked,
-            removed,
-            finished: end == self.entries.len(),
-        };
-        *progress = Progress {
-            kept,
-            seen: end,
-            removed: progress.removed || removed > 0,
-        };
-        // A bucket that grows as fast as it is swept would otherwise never close its gap. This moves no more entries than
-        // were removed.
-        if end - kept > self.entries.len() / 2 {
-            self.close_gap(progress);
-            self.give_slack_back();
-        }
-        step
-    }
-
-    /// Ends the sweep of this bucket. Returns whether it has removed anything.
-    pub(super) fn finish_sweep(&mut self, progress: &mut Progress) -> bool {
-        let removed = progress.removed;
-        self.close_gap(progress);
-        *progress = Progress::default();
+        self.entries.truncate(kept);
         self.give_slack_back();
-        removed
-    }
-
-    fn close_gap(&mut self, progress: &mut Progress) {
-        self.entries.drain(progress.kept..progress.seen);
-        progress.seen = progress.kept;
+        before - kept
     }
 
     fn give_slack_back(&mut self) {
@@ -242,20 +134,8 @@ impl Bucket {
 
 #[cfg(test)]
 impl Bucket {
-    /// The entries, without the gap that a sweep may have left.
-    pub(super) fn alive(&self, progress: Progress) -> Vec<Entry> {
-        let (kept, unseen) = (
-            &self.entries[..progress.kept],
-            &self.entries[progress.seen..],
-        );
-        [kept, unseen].concat()
-    }
-}
-
-#[cfg(test)]
-impl Progress {
-    pub(super) fn has_removed(self) -> bool {
-        self.removed
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
     }
 }
 

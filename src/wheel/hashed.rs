@@ -18,7 +18,6 @@
 //! knows the earliest tick of all ([`MinTree`]), the caller skips 22: [`Wheel::next_expiration`] after 14 is 30.
 
 use super::Wheel;
-use super::bucket::{Progress, Sweep};
 use super::bucket_array::{BucketArray, GROUP};
 use super::min_tree::MinTree;
 use crate::entry::{Entry, Liveness};
@@ -34,7 +33,8 @@ pub(crate) struct HashedWheel {
     buckets: BucketArray,
     /// The earliest boundary with work, by groups of buckets.
     earliest: MinTree,
-    sweep: Sweep<usize>,
+    /// The bucket at which the next step of a sweep begins.
+    sweep_from: usize,
     counters: WheelCounters,
 }
 
@@ -76,7 +76,7 @@ impl HashedWheel {
             len: 0,
             buckets: BucketArray::new(bucket_count),
             earliest: MinTree::new(bucket_count.div_ceil(GROUP)),
-            sweep: Sweep::default(),
+            sweep_from: 0,
             counters: WheelCounters {
                 levels: 1,
                 ..WheelCounters::default()
@@ -91,11 +91,9 @@ impl HashedWheel {
         let Some(bucket) = self.buckets.occupied_mut(index) else {
             return;
         };
-        let mut none = Progress::default();
-        let progress = self.sweep.progress_at(index, &mut none);
         let before = due.len();
         let is_due = |entry: Entry| remaining_rounds(entry.due(), now, bucket_count) == 0;
-        let earliest = bucket.take_due(progress, is_due, due);
+        let earliest = bucket.take_due(is_due, due);
         let handed_out = due.len() - before;
         self.len -= handed_out;
         self.counters.bucket_visits += 1;
@@ -118,28 +116,25 @@ impl HashedWheel {
         self.earliest.set(index / GROUP, in_group, coming);
     }
 
-    /// One step of the sweep, within one bucket.
-    fn sweep_one(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
+    /// Sweeps the next bucket that has entries, and returns how many it had.
+    fn sweep_one(&mut self, liveness: &impl Liveness) -> usize {
         let next = self
             .buckets
-            .next_occupied(self.sweep.place)
+            .next_occupied(self.sweep_from)
             .or_else(|| self.buckets.next_occupied(0));
         let Some(index) = next else { return 0 };
-        self.sweep.go_to(index);
+        self.sweep_from = index + 1;
         let Some(bucket) = self.buckets.occupied_mut(index) else {
             return 0;
         };
-        let progress = &mut self.sweep.progress;
-        let step = bucket.sweep(progress, limit, liveness);
-        self.len -= step.removed;
-        if step.finished {
-            if bucket.finish_sweep(progress) {
-                let earliest = bucket.earliest_due();
-                self.refresh_minimum(index, earliest);
-            }
-            self.sweep.place += 1;
+        let looked = bucket.len();
+        let removed = bucket.sweep(liveness);
+        if removed > 0 {
+            self.len -= removed;
+            let earliest = bucket.earliest_due();
+            self.refresh_minimum(index, earliest);
         }
-        step.looked
+        looked
     }
 }
 
@@ -190,7 +185,7 @@ impl Wheel for HashedWheel {
         let limit = limit.clamp(1, self.len.max(1));
         let mut looked = 0;
         while looked < limit && self.len > 0 {
-            looked += self.sweep_one(limit - looked, liveness);
+            looked += self.sweep_one(liveness);
         }
         looked
     }
@@ -206,34 +201,20 @@ impl Wheel for HashedWheel {
 
 #[cfg(test)]
 impl HashedWheel {
-    /// Returns `true` if a bucket is swept in part, so that its boundary may be that of a removed entry.
-    pub(super) fn is_inside_a_sweep(&self) -> bool {
-        self.sweep.progress.has_removed()
-    }
-
     /// Holds everything that is derived against a naive search through all entries.
     pub(super) fn check(&self) {
         self.buckets.check();
         let coming = self.now.next();
         let mut len = 0;
         for (index, bucket) in self.buckets.all_occupied() {
-            let swept = self.sweep.place == index;
-            let progress = if swept {
-                self.sweep.progress
-            } else {
-                Progress::default()
-            };
-            let alive = bucket.alive(progress);
-            len += alive.len();
-            let boundaries = alive.iter().map(|entry| entry.due().max(coming));
+            len += bucket.len();
+            let boundaries = bucket.entries().iter().map(|entry| entry.due().max(coming));
             assert!(
                 boundaries
                     .clone()
                     .all(|boundary| index == self.bucket_count.of(boundary))
             );
-            let earliest = boundaries.min().expect("a bucket with nothing but a gap");
-            let exact = bucket.boundary == earliest;
-            assert!(exact || progress.has_removed() && bucket.boundary < earliest);
+            assert_eq!(Some(bucket.boundary), boundaries.min());
         }
         assert_eq!(len, self.len);
         self.check_earliest();

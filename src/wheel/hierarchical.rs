@@ -24,7 +24,6 @@
 //! reaches the head, and is discarded; a bucket that is emptied and filled again gets a second item, and the later one
 //! is discarded. When half of the queue may be such stale items, they are removed.
 
-use super::bucket::{Progress, Sweep};
 use super::bucket_array::BucketArray;
 use super::{LOOKAHEAD, Wheel};
 use crate::entry::{Entry, Liveness};
@@ -52,7 +51,8 @@ pub(crate) struct HierarchicalWheel {
     queue: BinaryHeap<Queued>,
     /// The number of buckets emptied by sweeps since stale items were last removed.
     emptied: usize,
-    sweep: Sweep<Place>,
+    /// The bucket at which the next step of a sweep begins.
+    sweep_from: Place,
     counters: WheelCounters,
 }
 
@@ -127,7 +127,7 @@ impl HierarchicalWheel {
             levels: vec![Level::new(1, wheel_size, Tick::ZERO)],
             queue: BinaryHeap::new(),
             emptied: 0,
-            sweep: Sweep::default(),
+            sweep_from: Place::default(),
             counters: WheelCounters::default(),
         }
     }
@@ -202,12 +202,10 @@ impl HierarchicalWheel {
         let Some(bucket) = array.occupied_mut(place.bucket) else {
             return;
         };
-        let mut none = Progress::default();
-        let progress = self.sweep.progress_at(place, &mut none);
         self.counters.bucket_visits += 1;
         let (is_lowest, mut entries) = (place.level == 0, Vec::new());
         let into = if is_lowest { &mut *due } else { &mut entries };
-        let taken = bucket.take_all(progress, into);
+        let taken = bucket.take_all(into);
         array.vacate(place.bucket);
         array.set_capacity_hint(taken);
         if is_lowest {
@@ -275,29 +273,27 @@ impl HierarchicalWheel {
         None
     }
 
-    /// One step of the sweep, within one bucket.
-    fn sweep_one(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
+    /// Sweeps the next bucket that has entries, and returns how many it had.
+    fn sweep_one(&mut self, liveness: &impl Liveness) -> usize {
         let next = self
-            .next_occupied(self.sweep.place)
+            .next_occupied(self.sweep_from)
             .or_else(|| self.next_occupied(Place::default()));
         let Some(place) = next else { return 0 };
-        self.sweep.go_to(place);
+        self.sweep_from = Place {
+            bucket: place.bucket + 1,
+            ..place
+        };
         let array = &mut self.levels[place.level].buckets;
         let Some(bucket) = array.occupied_mut(place.bucket) else {
             return 0;
         };
-        let progress = &mut self.sweep.progress;
-        let step = bucket.sweep(progress, limit, liveness);
-        self.len -= step.removed;
-        if step.finished {
-            bucket.finish_sweep(progress);
-            if bucket.is_empty() {
-                array.vacate(place.bucket);
-                self.emptied += 1;
-            }
-            self.sweep.place.bucket += 1;
+        let looked = bucket.len();
+        self.len -= bucket.sweep(liveness);
+        if bucket.is_empty() {
+            array.vacate(place.bucket);
+            self.emptied += 1;
         }
-        step.looked
+        looked
     }
 }
 
@@ -340,7 +336,7 @@ impl Wheel for HierarchicalWheel {
         let limit = limit.clamp(1, self.len.max(1));
         let mut looked = 0;
         while looked < limit && self.len > 0 {
-            looked += self.sweep_one(limit - looked, liveness);
+            looked += self.sweep_one(liveness);
         }
         self.tidy_queue();
         looked

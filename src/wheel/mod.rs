@@ -37,7 +37,7 @@ pub(crate) trait Wheel: Send {
     fn insert(&mut self, entry: Entry);
 
     /// The earliest boundary after `now` that must not be skipped, because an entry is due or a bucket cascades. `None` if
-    /// the wheel is empty. While a sweep is inside a bucket, it may be the boundary of an entry that the sweep has removed.
+    /// the wheel is empty.
     fn next_expiration(&self) -> Option<Tick>;
 
     /// Processes boundary `to` and appends the due entries to `due`, in the order of insertion if the wheel keeps it. The
@@ -45,9 +45,9 @@ pub(crate) trait Wheel: Send {
     /// empty `due` may be exchanged for another buffer, so its capacity is not kept. Dead entries are not cascaded.
     fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, liveness: &impl Liveness);
 
-    /// Looks at about `limit` entries, from where the last call ended and around, and removes the dead ones, keeping the
-    /// order of the others. Frees memory that is left unused. Returns the number of entries looked at: 0 only if the wheel
-    /// is empty.
+    /// Looks at whole buckets, from where the last call ended and around, until it has looked at `limit` entries, and
+    /// removes the dead ones, keeping the order of the others. Frees memory that is left unused. Returns the number of
+    /// entries looked at: 0 only if the wheel is empty.
     fn sweep(&mut self, limit: usize, liveness: &impl Liveness) -> usize;
 
     /// The counters since the wheel was made.

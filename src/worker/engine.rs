@@ -1,25 +1,30 @@
-//! The steps of the timer thread: entries from the queue to the wheel, due entries to their tasks, dead entries out. The
-//! [loop](super) takes these steps on a system clock, and again for a manual clock.
+//! The steps of the timer thread: entries from the queue to the wheel, due entries to their tasks, dead entries out.
+//! A thread of the timer's own, a caller's loop and a manual clock take the same [steps](Engine::step); they differ in
+//! how they [wait](super).
 //!
 //! # Boundaries
 //!
-//! The wheel's `now` is the last processed boundary. The next one is the very next while the queue holds entries,
-//! otherwise the wheel's next expiration: so no boundary is skipped that a queued entry might be due at. Processing a
-//! boundary moves entries from the queue to the wheel, at most `max_transfers`, and fires what is due.
+//! The wheel's `now` is the last processed boundary. The [next one with work](Engine::next_tick) is the wheel's next
+//! expiration, or the very next while slots wait in the queue. Processing a boundary moves slots from the queue to the wheel,
+//! at most `max_transfers`, and fires the due ones.
 //!
-//! On a system clock the worker also transfers *before* a boundary, because it must know what is due before it sleeps.
-//! Those entries are charged to the coming boundary (the transfer budget). After a sleep, the boundaries that have passed
-//! count as processed, except for as many as are needed to take in what has been waiting: those are caught up like any
-//! missed boundary.
+//! *Order.* A boundary is processed when all slots have moved that the thread has seen in the queue, and it has looked there
+//! after it had read the clock: so what is scheduled and not seen is due later, or its call has not returned. Slots
+//! that the budget leaves behind belong to the next boundary.
+//!
+//! Before it sleeps, the timer thread also [moves](Engine::settle) slots, as it has to know when they are due. They are charged
+//! to the coming boundary (the transfer budget). After a sleep, the boundaries that have passed count as processed, except
+//! for as many as are needed to move the slots that have been waiting: those are caught up with like any missed boundary.
 
-mod looped;
+mod driven;
+mod filing;
 mod memory;
 mod sweep;
 
 use super::execute::{self, Executor};
 use crate::catch_panic::catch_panic;
-use crate::entry::{Entry, Liveness};
-use crate::queue::{EntrySink, InsertOutcome, Reader, Take};
+use crate::entry::{Entry, SlotId};
+use crate::queue::Reader;
 use crate::shared::Shared;
 use crate::slots::{ClaimResult, Kind};
 use crate::time::Tick;
@@ -30,33 +35,35 @@ use std::mem;
 use std::sync::Arc;
 use sweep::Round;
 
-/// The time to move an entry to the wheel, an upper estimate of the average.
-const MOVE_NANOS: u64 = 100;
-/// How far beyond what has to leave the queue now a scan looks. Less than the reader's age, so that it has fired by then.
-const NEAR_NANOS: u64 = 100_000_000;
-/// How long a transfer goes on before the timer thread looks what is due.
-const TRANSFER_NANOS: u64 = 4_000_000;
 /// The distance at which slots are prefetched when firing.
 const LOOKAHEAD: usize = 8;
 /// The capacity that the buffer of due entries keeps.
 const KEPT_DUE: usize = 1 << 16;
 
+/// An armed slot. Those of one thread are ordered as they were armed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Waiting {
+    stamp: u64,
+    slot: SlotId,
+}
+
 /// The timer thread's own state.
 pub(crate) struct Engine<W> {
     wheel: W,
     reader: Reader,
+    /// Taken from the queue and not filed yet, because they were more than might move: the one that was armed first is last.
+    backlog: Vec<Waiting>,
     /// Entries that may be moved to the wheel at one boundary.
     max_transfers: usize,
     /// Entries that may still be moved to the wheel before the next boundary.
     transfer_budget: usize,
     /// The entries due at the current boundary; kept for its memory.
     due: Vec<Entry>,
+    /// The slots due at the current boundary, in their order; kept for its memory.
+    ready: Vec<Waiting>,
     executor: Option<Executor>,
     /// The tick until which the caller's loop sleeps, if it does.
     planned: Option<Tick>,
-    /// Due at the boundary `held_at`, which `next_due` of the caller's loop has come to; `turn` fires them.
-    held: Vec<Entry>,
-    held_at: Tick,
     /// Tasks run or handed over.
     pub(super) fired: u64,
     transferred: u64,
@@ -74,13 +81,13 @@ impl<W: Wheel> Engine<W> {
         Engine {
             wheel,
             reader: Reader::default(),
+            backlog: Vec::new(),
             max_transfers,
             transfer_budget: max_transfers,
             due: Vec::new(),
+            ready: Vec::new(),
             executor,
             planned: None,
-            held: Vec::new(),
-            held_at: Tick::ZERO,
             fired: 0,
             transferred: 0,
             swept: 0,
@@ -92,127 +99,79 @@ impl<W: Wheel> Engine<W> {
         }
     }
 
-    /// Moves entries from the queue to the wheel, within the budget of the coming boundary: on a manual clock all of
-    /// them, otherwise those that are due soon.
-    fn move_entries(&mut self, shared: &Shared) {
-        let now = shared.now();
-        self.reader.look(shared.queue(), now);
-        let take = if shared.is_on_manual_clock() {
-            Take::Everything
-        } else {
-            let coming = shared.passed_at(now).max(self.wheel.now()).0;
-            let due = Tick(coming + self.lead(shared));
-            let near = Tick(due.0 + NEAR_NANOS.div_ceil(shared.scale().tick()));
-            Take::Soon { due, near, now }
-        };
-        let mut sink = WheelSink {
-            shared,
-            wheel: &mut self.wheel,
-        };
-        loop {
-            let moved = self
-                .reader
-                .transfer(shared.queue(), take, self.transfer_budget, &mut sink);
-            self.transferred += moved as u64;
-            self.transfer_budget -= moved;
-            // What is due comes first, and is looked at when this has taken its time.
-            if !self.reader.is_interrupted() || shared.now() - now > TRANSFER_NANOS {
-                break;
-            }
-        }
-    }
-
-    /// How many ticks before it is due an entry has to leave the queue: one, and what it takes to move all that
-    /// waits.
-    fn lead(&self, shared: &Shared) -> u64 {
-        let waiting = self.reader.waiting(shared.queue()) as u64;
-        let ticks = waiting * MOVE_NANOS / shared.scale().tick();
-        1 + waiting / self.max_transfers as u64 + ticks
-    }
-
     /// Fires what is due at `boundary`, until the timer is stopped. Returns how many have fired.
-    fn fire(&mut self, shared: &Arc<Shared>, boundary: Tick, due: &[Entry]) -> usize {
+    fn fire(&mut self, shared: &Arc<Shared>, boundary: Tick, ready: &[Waiting]) -> usize {
         let mut now = shared.recent();
         // Counted rather than those that fire: those are the many.
         let mut skipped = 0;
-        for (place, &entry) in due.iter().enumerate() {
-            if let Some(ahead) = due.get(place + LOOKAHEAD) {
-                shared.slot(ahead.slot()).prefetch_for_claim();
+        for (place, waiting) in ready.iter().enumerate() {
+            if let Some(ahead) = ready.get(place + LOOKAHEAD) {
+                shared.slot(ahead.slot).prefetch_for_claim();
             }
             if shared.is_shutdown() {
                 // The scan of `stop` finds the rest.
                 return place - skipped;
             }
-            match shared.slot(entry.slot()).claim(entry, boundary) {
-                ClaimResult::Dead | ClaimResult::Later(Tick::NEVER) => skipped += 1,
-                ClaimResult::Later(tick) => {
+            let id = waiting.slot;
+            match shared.slot(id).claim(id, waiting.stamp, boundary) {
+                ClaimResult::Dead => skipped += 1,
+                ClaimResult::Later => {
                     skipped += 1;
-                    self.wheel.insert(entry.at(tick));
+                    self.file(shared, id);
                 }
                 ClaimResult::Due(running, task) => {
-                    note_lateness(shared, entry, now);
+                    note_lateness(shared, id, now);
                     let kind = task.kind();
                     if kind != Kind::Periodic {
                         execute::count_expired(shared);
                     }
                     match &self.executor {
-                        Some(executor) if kind != Kind::Future => {
+                        Some(executor) if kind.is_task() => {
                             execute::dispatch(shared, executor, running, task);
                             now = shared.recent();
                         }
                         _ => {
-                            let (again, after) = execute::run(shared, running, task, now, |_| ());
+                            let (again, after) = execute::run(shared, running, task, now);
                             now = after;
-                            if let Some(again) = again {
-                                self.wheel.insert(again);
+                            if again.is_some() {
+                                self.file(shared, id);
                             }
                         }
                     }
                 }
             }
         }
-        due.len() - skipped
+        ready.len() - skipped
     }
 
-    /// The next boundary that has work. On a system clock, entries that are due soon have been moved to the wheel.
-    pub(super) fn next_tick(&mut self, shared: &Shared) -> Option<Tick> {
-        let waits = if shared.is_on_manual_clock() {
-            self.reader.look(shared.queue(), shared.now());
-            !self.reader.is_drained()
-        } else {
-            self.move_entries(shared);
-            self.reader.is_cut()
-        };
-        if waits {
-            Some(self.wheel.now().next())
-        } else {
-            self.wheel.next_expiration()
-        }
-    }
-
-    /// The tick until which the worker may sleep: the wheel's next expiration, early enough for what waits in the
-    /// queue; or the next boundary if the queue holds more than the budget allowed.
-    pub(super) fn next_wakeup(&self, shared: &Shared) -> Tick {
-        let next = self.wheel.now().next();
-        if self.reader.is_cut() {
-            return next;
-        }
-        let wakeup = self.wheel.next_expiration().unwrap_or(Tick::NEVER);
-        match self.reader.earliest() {
-            Tick::NEVER => wakeup,
-            earliest => wakeup.min(Tick(earliest.0.saturating_sub(self.lead(shared))).max(next)),
-        }
-    }
-
-    /// The last check before the worker sleeps until `wakeup`, which it has announced: transfers what has been pushed, and
-    /// returns `true` if the worker must wake earlier.
-    pub(super) fn transfer_and_recheck(&mut self, shared: &Shared, wakeup: Tick) -> bool {
-        // No entry can be due before the next boundary.
-        if wakeup == self.wheel.now().next() {
+    /// Processes the next boundary that has work, if it is not later than `passed` and the timer has not been stopped.
+    /// Returns `false` if there was none.
+    pub(super) fn step(&mut self, shared: &Arc<Shared>, passed: Tick) -> bool {
+        if shared.is_shutdown() {
             return false;
         }
-        self.transfer(shared);
-        self.next_wakeup(shared) < wakeup
+        let boundary = self.next_tick(shared);
+        if boundary > passed {
+            return false;
+        }
+        self.process_tick(shared, boundary, passed);
+        // One step per boundary: a thread that is behind has no other time for it.
+        self.sweep(shared);
+        true
+    }
+
+    /// Returns the next boundary that has work, [`Tick::NEVER`] if there is none. Moves nothing.
+    pub(super) fn next_tick(&mut self, shared: &Shared) -> Tick {
+        self.reader.look(shared.queue());
+        if self.waiting() > 0 {
+            return self.wheel.now().next();
+        }
+        self.wheel.next_expiration().unwrap_or(Tick::NEVER)
+    }
+
+    /// Slots that have been seen in the queue and not been filed, dead ones included.
+    fn waiting(&self) -> usize {
+        self.backlog.len() + self.reader.waiting()
     }
 
     /// Returns `true` if the worker, woken before `wakeup`, could transfer entries.
@@ -221,30 +180,38 @@ impl<W: Wheel> Engine<W> {
         self.transfer_budget > 0 || wakeup > self.wheel.now().next()
     }
 
-    /// Transfers what the queue holds, charged to the coming boundary.
-    pub(super) fn transfer(&mut self, shared: &Shared) {
-        self.move_entries(shared);
+    /// Moves slots from the queue to the wheel before a sleep, charged to the coming boundary.
+    pub(super) fn settle(&mut self, shared: &Shared) {
+        self.transfer(shared, Tick::ZERO);
         self.publish_counters(shared);
     }
 
     /// Accounts for a sleep during which nothing was due up to `idle`. Of the boundaries slept through, as many are
     /// caught up with as it takes to move what has been waiting.
     pub(super) fn account_for_sleep(&mut self, shared: &Shared, idle: Tick) {
-        self.reader.look(shared.queue(), shared.now());
-        let needed = (self.reader.waiting(shared.queue()) / self.max_transfers) as u64;
+        self.reader.look(shared.queue());
         let since = self.reader.waiting_since().unwrap_or(idle);
+        if self.waiting() <= self.transfer_budget {
+            // So that no boundary is skipped at which one of them is due.
+            self.transfer(shared, Tick::ZERO);
+        }
+        let needed = (self.waiting() / self.max_transfers) as u64;
         let waited = idle.0.saturating_sub(since.0);
-        self.skip_idle_ticks(shared, Tick(idle.0 - needed.min(waited)));
+        self.skip_to(shared, Tick(idle.0 - needed.min(waited)));
     }
 
     /// Counts the boundaries up to `passed` as processed, up to the first that has work.
     pub(super) fn skip_idle_ticks(&mut self, shared: &Shared, passed: Tick) {
-        if !self.held.is_empty() {
-            // None comes before the tasks of `held_at` have begun to run.
-            return;
+        // A slot that waits may be due at any of them.
+        if self.next_tick(shared) > self.wheel.now().next() {
+            self.skip_to(shared, passed);
         }
+    }
+
+    /// Counts the boundaries up to `passed` as processed, up to the wheel's next expiration.
+    fn skip_to(&mut self, shared: &Shared, passed: Tick) {
         let work = self.wheel.next_expiration().unwrap_or(Tick::NEVER);
-        let idle = passed.min(work.min(self.reader.earliest()).previous());
+        let idle = passed.min(work.previous());
         if idle > self.wheel.now() {
             self.wheel.advance(idle, &mut self.due, shared);
             debug_assert!(
@@ -256,43 +223,33 @@ impl<W: Wheel> Engine<W> {
         }
     }
 
-    /// Processes `boundary`, which is the one that [`Engine::next_tick`] named.
-    pub(super) fn process_tick(&mut self, shared: &Arc<Shared>, boundary: Tick) {
-        // A queued entry may be due at any boundary after the wheel's. If others lie between, the queue was empty when
-        // this one was chosen, and what has been pushed since can wait for the next.
-        if shared.is_on_manual_clock() && boundary == self.wheel.now().next() {
-            self.move_entries(shared);
-        }
-        let mut due = mem::take(&mut self.due);
+    /// Moves the slots that wait, and processes the wheel's next expiration; if there is none until then, the last boundary
+    /// that has `passed`, less as many as it takes to move the slots that the budget has left behind. `boundary` is the one that
+    /// [`Engine::next_tick`] returned.
+    fn process_tick(&mut self, shared: &Arc<Shared>, boundary: Tick, passed: Tick) {
+        self.transfer(shared, passed);
+        let needed = self.waiting().div_ceil(self.max_transfers) as u64;
+        let idle = Tick(passed.0.saturating_sub(needed)).max(boundary);
+        let boundary = self
+            .wheel
+            .next_expiration()
+            .map_or(idle, |next| next.min(idle));
+        let (mut due, mut ready) = (mem::take(&mut self.due), mem::take(&mut self.ready));
         self.wheel.advance(boundary, &mut due, &**shared);
         self.transfer_budget = self.max_transfers;
-        self.fire_all(shared, boundary, &mut due);
+        self.meet(shared, boundary, &mut due, &mut ready);
+        due.clear();
+        due.shrink_to(KEPT_DUE);
         self.due = due;
-    }
-
-    /// Fires what is due at `boundary`, and leaves the buffer empty.
-    fn fire_all(&mut self, shared: &Arc<Shared>, boundary: Tick, due: &mut Vec<Entry>) {
         // A boundary counts as processed from its first task on.
         shared.set_processed(boundary);
         self.publish_counters(shared);
-        self.fired += self.fire(shared, boundary, due) as u64;
-        due.clear();
-        due.shrink_to(KEPT_DUE);
+        self.fired += self.fire(shared, boundary, &ready) as u64;
+        ready.clear();
+        ready.shrink_to(KEPT_DUE);
+        self.ready = ready;
         // Periodic tasks have been inserted again.
         self.publish_counters(shared);
-    }
-
-    /// The next boundary up to `passed` that the wheel has work at, if the queue need not be looked at before.
-    pub(super) fn next_filed_tick(&self, passed: Tick) -> Option<Tick> {
-        if self.reader.is_cut() {
-            return None;
-        }
-        self.wheel.next_expiration().filter(|next| *next <= passed)
-    }
-
-    /// Returns `true` if entries are waiting that a transfer can go on with at once.
-    pub(super) fn is_transferring(&self) -> bool {
-        self.reader.is_interrupted()
     }
 
     /// Publishes the counters.
@@ -301,7 +258,7 @@ impl<W: Wheel> Engine<W> {
         counters.publish_wheel(self.wheel.counters());
         counters.transferred.set(self.transferred);
         counters.swept.set(self.swept);
-        counters.taken.set(self.reader.backlog() as u64);
+        counters.taken.set(self.backlog.len() as u64);
         counters.filed.set(self.wheel.len() as u64);
         // Counting bytes walks through the buckets, so only after a large change.
         let len = self.wheel.len();
@@ -319,37 +276,11 @@ impl<W> Drop for Engine<W> {
     }
 }
 
-fn note_lateness(shared: &Shared, entry: Entry, now: u64) {
-    let slot = shared.slot(entry.slot());
-    let deadline = shared.deadline_of(slot, slot.status().due);
+fn note_lateness(shared: &Shared, id: SlotId, now: u64) {
+    let deadline = shared.deadline_of(id, shared.slot(id).status().due);
     let deadline = deadline.saturating_add(shared.started_at());
     let lateness = now.saturating_sub(deadline);
     shared.metrics().lateness.record(lateness);
-}
-
-/// Inserts entries in a wheel, unless they are dead.
-struct WheelSink<'a, W> {
-    shared: &'a Shared,
-    wheel: &'a mut W,
-}
-
-impl<W: Wheel> EntrySink for WheelSink<'_, W> {
-    #[inline]
-    fn prefetch(&self, entry: Entry) {
-        Liveness::prefetch(self.shared, entry);
-    }
-
-    #[inline]
-    fn insert(&mut self, entry: Entry) -> InsertOutcome {
-        match self.shared.slot(entry.slot()).live_due(entry) {
-            // A timeout that never fires has no entry.
-            None | Some(Tick::NEVER) => InsertOutcome::Dropped,
-            Some(due) => {
-                self.wheel.insert(entry.at(due));
-                InsertOutcome::Inserted
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,32 +1,34 @@
 //! Runs a claimed task: on this thread or through an executor, once or periodically.
 
 use crate::catch_panic::log_catching;
-use crate::entry::Entry;
-use crate::shared::{Activity, Job, Shared, Timeout, When};
+use crate::entry::SlotId;
+use crate::shared::{Activity, Job, Shared, TaskName, Timeout, When};
 use crate::slots::{Kind, ReleaseResult, Running, StoredTask};
 use crate::time::{FOREVER, Period, Tick, nanos, next_at_fixed_rate};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Takes jobs.
 pub(crate) type Executor = Box<dyn Fn(Job) + Send + Sync>;
 
-/// Runs a task on this thread. `begun` is the current time. Returns the entry of the next run, if any, which was
-/// [announced](rearm_periodic), and the time after the run.
+/// Runs a task on this thread. `begun` is the current time. Returns the tick of the next run, if any, and the time after the
+/// run.
 #[inline]
 pub(crate) fn run(
     shared: &Arc<Shared>,
     running: Running,
     task: StoredTask<Timeout>,
     begun: u64,
-    announce: impl FnOnce(Entry),
-) -> (Option<Entry>, u64) {
+) -> (Option<Tick>, u64) {
     if task.kind() == Kind::Periodic {
         let task = run_periodic(shared, &running, task);
-        let ended = note_duration(shared, begun);
-        return (rearm_periodic(shared, running, task, announce), ended);
+        let ended = shared.note_duration(running.slot(), begun);
+        return (rearm_periodic(shared, running, task), ended);
     }
-    run_once(shared, running, task);
-    (None, note_duration(shared, begun))
+    run_once(shared, &running, task);
+    let ended = shared.note_duration(running.slot(), begun);
+    end(shared, running);
+    (None, ended)
 }
 
 /// Passes a task to the executor.
@@ -52,10 +54,10 @@ pub(crate) fn count_expired(shared: &Shared) {
 }
 
 #[inline]
-fn run_once(shared: &Arc<Shared>, running: Running, task: StoredTask<Timeout>) {
+fn run_once(shared: &Arc<Shared>, running: &Running, task: StoredTask<Timeout>) {
     let timeout = Timeout::of_runner(shared, running.slot());
-    shared.catch_panic("a task", || task.run(&timeout));
-    end(shared, running);
+    let name = TaskName("a task", shared, running.slot());
+    shared.catch_panic(name, || task.run(&timeout));
 }
 
 fn run_periodic(
@@ -65,7 +67,8 @@ fn run_periodic(
 ) -> StoredTask<Timeout> {
     shared.metrics().shared.periodic_runs.add(1);
     let timeout = Timeout::of_runner(shared, running.slot());
-    shared.catch_panic("a periodic task", || task.run_again(&timeout));
+    let name = TaskName("a periodic task", shared, running.slot());
+    shared.catch_panic(name, || task.run_again(&timeout));
     task
 }
 
@@ -78,20 +81,23 @@ fn end(shared: &Arc<Shared>, running: Running) {
     }
 }
 
-/// Arms a periodic task for its next run, or drops it if it was cancelled or stopped during this one. Calls `announce` with
-/// the entry while the runner still owns the slot, and returns the entry once the slot is armed.
+/// Arms a periodic task for its next run, or drops it if it was cancelled or stopped during this one. Returns the tick at which
+/// the slot is due then: the timer thread must be made to find it.
 fn rearm_periodic(
     shared: &Arc<Shared>,
     running: Running,
-    task: StoredTask<Timeout>,
-    announce: impl FnOnce(Entry),
-) -> Option<Entry> {
-    let slot = shared.slot(running.slot());
-    let (due, deadline) = next_run(shared, slot.deadline(), task.period());
-    let entry = slot.next_entry(&running, due);
-    announce(entry);
-    match slot.rearm(running, task, due, deadline) {
-        Ok(()) => (due != Tick::NEVER).then_some(entry),
+    mut task: StoredTask<Timeout>,
+) -> Option<Tick> {
+    if let Some(period) = shared.take_period(running.slot()) {
+        task.set_period(period);
+    }
+    let (id, slot) = (running.slot(), shared.slot(running.slot()));
+    let last = shared.deadline_of(id, slot.status().due);
+    let deadline = next_run(shared, last, task.period());
+    let (due, early) = shared.due(When::At(deadline));
+    let early = shared.early(id, early);
+    match slot.rearm(running, task, shared.next_stamp(), due, early) {
+        Ok(()) => Some(due),
         Err((running, task)) => {
             shared.catch_panic("the drop of a task", || drop(task));
             end(shared, running);
@@ -100,8 +106,8 @@ fn rearm_periodic(
     }
 }
 
-/// The due tick and deadline of the next run after deadline `last`.
-fn next_run(shared: &Shared, last: u64, period: Period) -> (Tick, u64) {
+/// The deadline of the next run after deadline `last`, on the timer's clock.
+fn next_run(shared: &Shared, last: u64, period: Period) -> u64 {
     let started = shared.started_at();
     let deadline = match period {
         Period::FixedRate(period) => {
@@ -113,18 +119,14 @@ fn next_run(shared: &Shared, last: u64, period: Period) -> (Tick, u64) {
             now.saturating_add(nanos(delay))
         }
     };
-    shared.deadline(When::At(deadline.saturating_add(started)))
+    deadline.saturating_add(started)
 }
 
-/// Notes how long a run has taken that has just ended, and returns the current time.
-fn note_duration(shared: &Shared, begun: u64) -> u64 {
-    let ended = shared.recent();
-    let taken = ended.saturating_sub(begun);
-    shared.metrics().shared.longest_task.raise_to(taken);
-    if taken > shared.scale().tick() {
-        shared.metrics().shared.slow_tasks.add(1);
+/// Sees to it that the timer thread finds a slot that was armed for its next run. It may have been cancelled and freed since.
+fn make_findable(shared: &Shared, id: SlotId, again: Option<Tick>) {
+    if let Some(due) = again {
+        shared.make_findable_for(id, due, When::After(Duration::ZERO));
     }
-    ended
 }
 
 /// A task passed to an executor. However the job ends, the slot is released.
@@ -141,9 +143,9 @@ impl DispatchedJob {
         };
         let shared = &self.shared;
         let _job = shared.enter(Activity::Job);
-        // Push while this run owns the slot: after that it may be cancelled and freed.
-        let push = |entry| shared.enqueue(entry);
-        run(shared, running, task, shared.recent(), push);
+        let id = running.slot();
+        let (again, _) = run(shared, running, task, shared.recent());
+        make_findable(shared, id, again);
     }
 }
 
@@ -162,7 +164,9 @@ impl Drop for DispatchedJob {
             ),
         );
         if task.kind() == Kind::Periodic {
-            rearm_periodic(shared, running, task, |entry| shared.enqueue(entry));
+            let id = running.slot();
+            let again = rearm_periodic(shared, running, task);
+            make_findable(shared, id, again);
         } else {
             shared.catch_panic("the drop of a task", || drop(task));
             end(shared, running);

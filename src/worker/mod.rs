@@ -1,4 +1,6 @@
-//! The timer thread: its loop on a system clock, and the same steps for a manual clock.
+//! The three ways to drive an [`Engine`], which differ in how they wait: a thread sleeps ([`Driver::run`]), a caller's loop
+//! asks how long it may ([`Driver::next_due`], [`Driver::turn`]), and a manual clock moves to the next boundary at once
+//! ([`Driver::next_tick`], [`Driver::turn`]).
 
 mod engine;
 mod execute;
@@ -36,41 +38,16 @@ pub(crate) fn hierarchical(
 impl<W: Wheel> Driver for Engine<W> {
     fn run(&mut self, shared: &Arc<Shared>) {
         while !shared.is_shutdown() {
-            if let Some(boundary) = next_passed_tick(shared, self) {
-                let mut next = Some(boundary);
-                let passed = shared.passed();
-                // All that has passed, before the queue is looked at again: that may take longer than a tick.
-                while let Some(boundary) = next.filter(|_| !shared.is_shutdown()) {
-                    self.process_tick(shared, boundary);
-                    // One step per boundary: a worker that is behind has no other time for it.
-                    self.sweep(shared);
-                    next = self.next_filed_tick(passed);
-                }
-            } else {
-                self.publish_counters(shared);
-                // One step at a time: the clock goes on.
-                if !self.is_transferring() && !self.sweep(shared) && !self.give_memory_back(shared)
-                {
-                    sleep(shared, self);
-                    self.check_memory(shared);
-                }
+            let passed = shared.passed();
+            while self.step(shared, passed) {}
+            self.skip_idle_ticks(shared, passed);
+            self.settle(shared);
+            // One of these at a time: the clock goes on.
+            if !self.sweep(shared) && !self.give_memory_back(shared) {
+                sleep(shared, self);
+                self.check_memory(shared);
             }
         }
-    }
-
-    fn next_manual_tick(&mut self, shared: &Shared, now: u64) -> Option<(u64, Tick)> {
-        // Boundaries before now had no work. A boundary at this very time may still get some.
-        let elapsed = now.saturating_sub(shared.started_at());
-        let passed = shared.scale().passed(elapsed.saturating_sub(1));
-        self.skip_idle_ticks(shared, passed);
-        let boundary = self.next_tick(shared)?;
-        Some((shared.time_of(boundary)?, boundary))
-    }
-
-    fn process_manual_tick(&mut self, shared: &Arc<Shared>, boundary: Tick) {
-        shared.metrics().worker.wakeups.add(1);
-        self.process_tick(shared, boundary);
-        while self.sweep(shared) {}
     }
 
     fn turn(&mut self, shared: &Arc<Shared>) -> usize {
@@ -78,47 +55,31 @@ impl<W: Wheel> Driver for Engine<W> {
         shared.metrics().worker.wakeups.add(1);
         self.end_planned_sleep(shared);
         let before = self.fired;
-        let mut transfers = self.transfers_to_go(shared);
-        self.fire_held(shared);
-        while !shared.is_shutdown() {
-            match self.next_tick(shared) {
-                Some(boundary) if boundary <= passed => {
-                    self.process_tick(shared, boundary);
-                    self.sweep(shared);
-                }
-                // The rest of what was pushed may be due as well. What is pushed meanwhile is for the next call.
-                _ if self.is_transferring() && transfers > 0 => transfers -= 1,
-                _ => {
-                    self.skip_idle_ticks(shared, passed);
-                    while self.sweep(shared) {}
-                    self.check_memory(shared);
-                    while self.give_memory_back(shared) {}
-                    break;
-                }
-            }
-        }
+        while self.step(shared, passed) {}
+        self.catch_up(shared, passed);
         (self.fired - before) as usize
     }
 
     fn next_due(&mut self, shared: &Shared) -> Option<u64> {
-        self.end_planned_sleep(shared);
         while !shared.is_shutdown() {
-            let passed = next_passed_tick(shared, self);
-            if self.hold_next(shared, passed) {
-                continue;
-            }
+            self.end_planned_sleep(shared);
+            self.skip_idle_ticks(shared, shared.passed());
+            self.settle(shared);
             while self.sweep(shared) {}
-            let plan = self.plan_sleep(shared);
-            if self.transfer_and_replan(shared) >= plan {
+            if let Some(plan) = self.announce_plan(shared) {
                 return shared.time_of(plan);
             }
-            self.end_planned_sleep(shared);
         }
         None
     }
 
-    fn catch_up(&mut self, shared: &Shared) {
-        self.skip_idle_ticks(shared, shared.passed());
+    fn next_tick(&mut self, shared: &Shared, passed: Tick) -> Tick {
+        self.skip_idle_ticks(shared, passed);
+        Engine::next_tick(self, shared)
+    }
+
+    fn catch_up(&mut self, shared: &Shared, passed: Tick) {
+        self.skip_idle_ticks(shared, passed);
         while self.sweep(shared) {}
         self.check_memory(shared);
         while self.give_memory_back(shared) {}
@@ -129,36 +90,23 @@ impl<W: Wheel> Driver for Engine<W> {
     }
 }
 
-/// The next boundary that has work, if it has passed. If not, counts the passed boundaries as processed.
-fn next_passed_tick(shared: &Shared, engine: &mut Engine<impl Wheel>) -> Option<Tick> {
-    let passed = shared.passed();
-    let next = engine.next_tick(shared);
-    if next.is_none_or(|boundary| boundary > passed) {
-        engine.skip_idle_ticks(shared, passed);
-        return None;
-    }
-    next
-}
-
-/// Sleeps until the next boundary that has work, or until a push wakes the worker. [`crate::queue::parker`] argues why no
-/// wake-up is lost.
+/// Sleeps until the next boundary that has work, or until a push wakes the timer thread. [`crate::queue::parker`] argues
+/// why no wake-up is lost.
 fn sleep(shared: &Shared, engine: &mut Engine<impl Wheel>) {
-    let wakeup = engine.next_wakeup(shared);
+    let wakeup = engine.next_tick(shared);
     let room = engine.can_transfer_before(wakeup);
     let until = || {
         let time = shared.time_of(wakeup)?;
-        Some(Duration::from_nanos(
-            time.saturating_sub(shared.passed_time()),
-        ))
+        Some(Duration::from_nanos(time.saturating_sub(shared.now())))
     };
     let slept = shared.queue().park_worker(wakeup, room, until, || {
-        engine.transfer_and_recheck(shared, wakeup) || shared.is_shutdown()
+        engine.next_tick(shared) < wakeup || shared.is_shutdown()
     });
     // Nothing was due before `wakeup`, nor before the push that ended the sleep.
     let idle = match slept {
         WakeReason::Awake => return,
         WakeReason::Push(passed) if passed > shared.processed() => passed,
-        // Also a push that came without a look at the clock. What it brought is seen before anything is skipped.
+        // Also a push that came without a look at the clock. Its entry is seen before any boundary is skipped.
         WakeReason::Planned | WakeReason::Push(_) => shared.passed(),
     };
     shared.metrics().worker.wakeups.add(1);

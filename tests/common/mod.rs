@@ -134,6 +134,10 @@ impl Builder {
         forward!(self, b => b.thread_factory(spawn))
     }
 
+    pub(crate) fn slow_task(self, limit: Duration) -> Self {
+        forward!(self, b => b.slow_task(limit))
+    }
+
     pub(crate) fn fine_ticks(self, fine: bool) -> Self {
         forward!(self, b => b.fine_ticks(fine))
     }

@@ -4,6 +4,7 @@
 //! It does not run by itself. It is told what happened to a real timer ([`Event`]) and says whether that
 //! was right: so the order within a boundary, which the hierarchical wheel leaves open, may be any.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::action::{Action, Answer, Event, Looks, Which};
@@ -61,10 +62,12 @@ struct Timeout {
     deadline: u64,
     /// The boundary it fires at, if it is filed by then.
     due: u64,
-    /// In the wheel; otherwise in the queue, or due never.
-    filed: bool,
-    /// How often it was put into the queue: an entry with another number is dead.
-    pushes: u32,
+    /// The boundary at which the wheel looks at it, if it does.
+    filed: Option<u64>,
+    /// It waits in the queue or in the backlog.
+    waits: bool,
+    /// Orders what waits if that is more than may move.
+    stamp: u64,
     /// Has lost its place in the order of a boundary, by a reset or because it runs again.
     displaced: bool,
     repeat: Option<Repeat>,
@@ -117,8 +120,11 @@ pub(crate) struct Model {
     alive: Vec<usize>,
     /// The numbers of those whose tasks have to be dropped before anything else happens.
     leaving: Vec<usize>,
-    /// What waits to be filed: number and push.
-    queue: Vec<(usize, u32)>,
+    /// What waits to be filed.
+    queue: Vec<usize>,
+    /// What waited when it was more than might move, in its order.
+    backlog: VecDeque<usize>,
+    stamps: u64,
     running: Option<usize>,
     /// What is going on: the expected answer, if it is known beforehand.
     doing: Vec<(Action, Option<Answer>)>,
@@ -144,6 +150,8 @@ impl Model {
             alive: Vec::new(),
             leaving: Vec::new(),
             queue: Vec::new(),
+            backlog: VecDeque::new(),
+            stamps: 0,
             running: None,
             doing: Vec::new(),
             counts: Counts::default(),
@@ -251,9 +259,9 @@ impl Model {
         boundary.max(self.processed + 1)
     }
 
-    fn is_live(&self, (id, push): (usize, u32)) -> bool {
+    fn is_live(&self, id: usize) -> bool {
         let timeout = &self.timeouts[id];
-        timeout.state == State::Pending && timeout.pushes == push && timeout.due != NEVER
+        timeout.state == State::Pending && timeout.due != NEVER
     }
 
     /// It is over: its task goes, now or at the end of its run.
@@ -279,13 +287,21 @@ impl Model {
         }
     }
 
-    fn push(&mut self, id: usize) {
+    /// It is armed, and another is armed after it.
+    fn arm(&mut self, id: usize) {
+        self.stamps += 1;
+        self.timeouts[id].stamp = self.stamps;
+        self.make_findable(id);
+    }
+
+    /// It waits, unless it does already, or the wheel looks at it in time.
+    fn make_findable(&mut self, id: usize) {
         let timeout = &mut self.timeouts[id];
-        timeout.filed = false;
-        timeout.pushes += 1;
-        if timeout.due != NEVER {
+        let is_found = timeout.waits || timeout.filed.is_some_and(|at| at <= timeout.due);
+        if timeout.due != NEVER && !is_found {
+            timeout.waits = true;
             self.counts.pushes += 1;
-            self.queue.push((id, timeout.pushes));
+            self.queue.push(id);
         }
     }
 
@@ -294,33 +310,54 @@ impl Model {
         if !self.is_started() {
             return None;
         }
-        if self.queue.iter().any(|&entry| self.is_live(entry)) {
+        let mut waiting = self.queue.iter().chain(&self.backlog);
+        if waiting.any(|&id| self.is_live(id)) {
             return Some(self.processed + 1);
         }
-        let filed = self
-            .all_pending()
-            .filter(|(_, t)| t.filed && t.due != NEVER);
-        filed.map(|(_, t)| t.due).min()
+        let filed = self.all_pending().filter_map(|(_, t)| t.filed);
+        filed.min().map(|at| at.max(self.processed + 1))
     }
 
-    /// At a boundary so many entries move from the queue to the wheel; dead ones are not charged.
+    /// At a boundary so many move from the queue to the wheel; dead ones are not charged. If there are more, what was armed first
+    /// moves first.
     fn transfer(&mut self) {
         let mut moved = 0;
-        while moved < self.max_transfers && !self.queue.is_empty() {
-            let entry = self.queue.remove(0);
-            if self.is_live(entry) {
-                self.timeouts[entry.0].filed = true;
+        while moved < self.max_transfers {
+            if self.backlog.is_empty() {
+                let mut waiting = std::mem::take(&mut self.queue);
+                waiting.sort_by_key(|&id| self.timeouts[id].stamp);
+                self.backlog = waiting.into();
+            }
+            let Some(id) = self.backlog.pop_front() else {
+                break;
+            };
+            let (live, timeout) = (self.is_live(id), &mut self.timeouts[id]);
+            timeout.waits = false;
+            let is_found = timeout.filed.is_some_and(|at| at <= timeout.due);
+            if live && !is_found {
+                timeout.filed = Some(timeout.due);
                 moved += 1;
             }
         }
         self.counts.transferred += moved as u64;
     }
 
+    /// What the wheel looks at and is due later is filed anew.
+    fn file_anew(&mut self) {
+        for &id in &self.alive {
+            let timeout = &mut self.timeouts[id];
+            if timeout.due > self.processed && timeout.filed.is_some_and(|at| at <= self.processed)
+            {
+                timeout.filed = (timeout.due != NEVER).then_some(timeout.due);
+            }
+        }
+    }
+
     /// Who has to run at the boundary whose tasks are running.
     fn unfinished(&self) -> Option<usize> {
         let mut due = self
             .all_pending()
-            .filter(|(_, t)| t.filed && t.due <= self.processed);
+            .filter(|(_, t)| t.filed.is_some_and(|at| at.max(t.due) <= self.processed));
         let first = due.next().map(|(id, _)| id);
         first.filter(|_| self.inside)
     }
@@ -353,6 +390,7 @@ impl Model {
         self.inside = true;
         self.last_in_order = None;
         self.transfer();
+        self.file_anew();
         Ok(true)
     }
 
@@ -425,7 +463,9 @@ impl Model {
         self.all_dropped()?;
         let runs_here = |m: &Model| {
             let t = &m.timeouts[id];
-            m.inside && m.now == now && t.state == State::Pending && t.filed && t.due <= m.processed
+            // With a cap it may run earlier: a slot that the wheel looks at in time has not to be moved.
+            let is_met = m.has_small_cap() || t.filed.is_some_and(|at| at <= m.processed);
+            m.inside && m.now == now && t.state == State::Pending && is_met && t.due <= m.processed
         };
         while !runs_here(self) {
             let is_next = self.enter_boundary(now)?;
@@ -437,6 +477,7 @@ impl Model {
             );
         }
         let timeout = &mut self.timeouts[id];
+        timeout.filed = None;
         if self.kind == Kind::Hashed && !timeout.displaced {
             let before = self.last_in_order.replace(id);
             ensure!(before < Some(id), "{id} ran after {before:?}");
@@ -484,7 +525,10 @@ impl Model {
             self.set_due(id, self.due(deadline));
             // The timer's own thread files it at once; any other has to go through the queue.
             if self.executor {
-                self.push(id);
+                self.arm(id);
+            } else {
+                let timeout = &mut self.timeouts[id];
+                timeout.filed = (timeout.due != NEVER).then_some(timeout.due);
             }
         }
         Ok(())
@@ -654,8 +698,9 @@ impl Model {
             task: Task::Inside,
             deadline,
             due: NEVER,
-            filed: false,
-            pushes: 0,
+            filed: None,
+            waits: false,
+            stamp: 0,
             displaced: false,
             repeat,
             has_handle: !refused,
@@ -668,7 +713,7 @@ impl Model {
             self.alive.push(id);
             self.counts.scheduled += 1;
             self.set_due(id, self.due(deadline));
-            self.push(id);
+            self.arm(id);
         }
         refusal.unwrap_or(Answer::Scheduled)
     }
@@ -690,15 +735,12 @@ impl Model {
         if timeout.state != State::Pending || timeout.repeat.is_some() {
             return false;
         }
-        let earlier = due < timeout.due;
         timeout.deadline = deadline;
         timeout.displaced = true;
         self.set_due(id, due);
         self.counts.resets += 1;
         self.counts.unsure_transfers += u64::from(unsure);
-        if earlier {
-            self.push(id);
-        }
+        self.make_findable(id);
         true
     }
 

@@ -491,12 +491,12 @@ impl World {
     /// What the wheel has done is not more than it has to.
     fn compare_work(&self, stats: &Stats) -> Result<(), String> {
         let (counts, last) = (&self.model.counts, &self.last_stats);
+        // A timeout in a slot that the wheel looks at in time has nothing to be transferred.
         let most = counts.transferred + counts.unsure_transfers;
         ensure!(
-            (counts.transferred..=most).contains(&stats.transferred),
-            "transferred is {} instead of {}",
-            stats.transferred,
-            counts.transferred
+            stats.transferred <= most,
+            "transferred is {} and not at most {most}",
+            stats.transferred
         );
         // Every filing costs a visit at most, and on the hierarchy one for each step down.
         let filings = stats.transferred + counts.resets + counts.periodic_runs;

@@ -23,6 +23,9 @@ pub(super) struct Options {
     pub(super) executor: Option<Executor>,
     pub(super) clock: Option<ManualClock>,
     pub(super) fine_ticks: bool,
+    pub(super) slow_task: Option<Duration>,
+    /// The timer of [`global`](crate::global).
+    pub(super) is_global: bool,
 }
 
 impl Options {
@@ -86,12 +89,14 @@ impl Options {
         name: &'static str,
         driver: impl FnOnce(Option<Executor>, usize) -> Box<dyn Driver>,
     ) -> Result<Arc<Shared>, ConfigError> {
+        let scale = self.check(is_driven)?;
         let settings = Settings {
             name,
-            scale: self.check(is_driven)?,
+            scale,
             clock: match self.clock {
                 Some(clock) => Clock::Manual(clock),
-                None if is_driven => Clock::exact(),
+                // A glance may be behind by too much for a short tick.
+                None if scale.tick() < nanos(MIN_TICK) => Clock::exact(),
                 None => Clock::system(),
             },
             max_pending: self.max_pending.unwrap_or(usize::MAX),
@@ -100,6 +105,8 @@ impl Options {
             has_executor: self.executor.is_some(),
             is_driven,
             fine_ticks: self.fine_ticks,
+            slow_task: self.slow_task.map_or(u64::MAX, nanos),
+            is_global: self.is_global,
         };
         let driver = driver(self.executor, self.max_transfers);
         Ok(Shared::new(settings, driver))

@@ -6,6 +6,7 @@ use crate::shared::TimerState;
 use crate::time::{FOREVER, Tick, nanos, next_at_fixed_rate};
 use std::fmt;
 use std::future::poll_fn;
+#[cfg(feature = "stream")]
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -67,7 +68,7 @@ pub enum MissedTicks {
     /// Keeps the phase and skips what was missed.
     #[default]
     Skip,
-    /// Gives each missed one: a tick whose boundary has passed is ready at once, in the same poll, without a timer.
+    /// Gives each missed one, in one poll after the other.
     /// A period of zero has no ticks to be missed: it is as `Skip`.
     Burst,
     /// Counts the next period from the poll that returned the late tick. A tick is late if it is polled at a later boundary
@@ -134,7 +135,9 @@ impl Interval {
     /// Waits for the next tick.
     ///
     /// The first comes one period after the interval was made (or at its `first`), and the others at whole periods after
-    /// it; those that were missed are skipped, unless [`missed_ticks`](Interval::missed_ticks) says otherwise. It is cancel-safe: a call that is dropped loses no tick.
+    /// it; those that were missed are skipped, unless [`missed_ticks`](Interval::missed_ticks) says otherwise. A tick whose boundary
+    /// has passed is ready at once. It is cancel-safe: a call that is dropped loses no tick. A period of zero ticks once at
+    /// each boundary.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -181,10 +184,10 @@ impl Interval {
     /// # Errors
     /// As for `tick`.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RejectReason>> {
-        let ticked = if self.has_missed_one() {
+        let ticked = if self.has_passed() {
             Ok(())
         } else {
-            ready!(Pin::new(&mut self.sleep).poll(cx))
+            ready!(self.sleep.poll_timeout(cx.waker()))
         };
         // One whose timer has stopped stays as it is, and says so every time.
         if !matches!(ticked, Err(RejectReason::Stopped)) {
@@ -193,13 +196,10 @@ impl Interval {
         Poll::Ready(ticked)
     }
 
-    /// Returns `true` if a tick is to be given without a timer.
-    fn has_missed_one(&self) -> bool {
+    /// Returns `true` if the boundary of the tick had passed before a timeout was scheduled for it.
+    fn has_passed(&self) -> bool {
         let timer = self.sleep.shared();
-        self.bursts()
-            && self.sleep.is_new()
-            && timer.state() == TimerState::Started
-            && self.due() <= timer.passed()
+        self.sleep.is_new() && timer.state() == TimerState::Started && self.due() <= timer.passed()
     }
 
     fn bursts(&self) -> bool {
@@ -221,7 +221,9 @@ impl Interval {
         let passed = timer.passed();
         match self.missed {
             MissedTicks::Burst if self.bursts() => last.saturating_add(self.period),
-            MissedTicks::Delay if self.due() < passed => timer.now().saturating_add(self.period),
+            MissedTicks::Delay if self.period > 0 && self.due() < passed => {
+                timer.clock().elapsed().saturating_add(self.period)
+            }
             _ => {
                 let passed = timer.time_of(passed).unwrap_or(timer.started_at());
                 next_at_fixed_rate(last, self.period, passed)

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Futures.
 impl TimerHandle {
-    /// A future that completes `delay` after this call, or with an error when the timer stops. Needs no async runtime.
+    /// A future that completes `delay` after this call, or with an error when the timer stops. Needs no async runtime. A zero
+    /// delay is ready at the first poll.
     ///
     /// ```
     /// # use hashed_wheel::*;
@@ -35,11 +36,11 @@ impl TimerHandle {
     /// # Ok::<(), ConfigError>(())
     /// ```
     pub fn sleep(&self, delay: Duration) -> Sleep {
-        Sleep::new(self.shared(), delay)
+        Sleep::new(self, delay)
     }
 
-    /// [`sleep`](Self::sleep), until a moment. Reads no clock. One that has passed counts as a zero delay: the future is ready at
-    /// the next boundary after its first poll.
+    /// [`sleep`](Self::sleep), until a moment. Reads no clock. If the moment has passed when the future is first polled,
+    /// it is ready at that poll.
     ///
     /// ```
     /// # use hashed_wheel::*;
@@ -57,11 +58,11 @@ impl TimerHandle {
     /// # Ok::<(), ConfigError>(())
     /// ```
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        let shared = self.shared();
-        Sleep::until(shared, shared.clock().time_of(deadline))
+        Sleep::until(self, self.shared().clock().time_of(deadline))
     }
 
-    /// Limits `future` to `delay` after this call. If it is ready when first polled, no timeout is scheduled.
+    /// Limits `future` to `delay` after this call. If it is ready when first polled, no timeout is scheduled, and none if the
+    /// time is up by then.
     ///
     /// ```
     /// # use hashed_wheel::*;

@@ -4,16 +4,17 @@
 //!
 //! The task of its timeout is the waker, stored in the slot: nothing is allocated, and only the slot is shared. A poll
 //! reads the slot's word. *No wake-up is lost:* a poll that finds the word armed, with its own waker inside, comes before
-//! the worker's compare-and-swap, and so before the worker takes the waker out. A poll with another waker takes the old
-//! one out by the compare-and-swap that the worker would have to win, stores the new one, and reads the word again; if that
-//! happens within the boundary at which it was due, it is woken at the next. When the timer stops, it wakes the wakers in
-//! the slots, and the words say that they were stopped.
+//! the timer thread's compare-and-swap, and so before the timer thread takes the waker out. A poll with another waker takes the
+//! old one out by the compare-and-swap that the timer thread would have to win, stores the new one, and reads the word again. If the
+//! timer thread has come to the due tick by then, it may have passed the entry over: such a poll ends the timeout and is ready. When the
+//! timer stops, it wakes the wakers in the slots, and the words say that they were stopped.
 
 use crate::error::RejectReason;
-use crate::shared::{Shared, Timeout, TimerHandle, When};
-use crate::slots::{Kind, Phase, StoredTask};
+use crate::shared::{Shared, Timeout, TimerHandle, TimerState, When};
+use crate::slots::{Kind, Label, Phase, StoredTask};
 use crate::time::nanos;
 use std::fmt;
+use std::mem;
 use std::pin::Pin;
 use std::ptr;
 use std::sync::Arc;
@@ -23,8 +24,9 @@ use std::time::{Duration, Instant};
 /// Ready when its time has come: made by [`sleep`](TimerHandle::sleep) and
 /// [`sleep_until`](TimerHandle::sleep_until). It is `Unpin`.
 ///
-/// The delay counts from the call that made it. The first poll schedules a timeout, the drop cancels it. When the timer
-/// stops, it completes with an error: it never hangs.
+/// The delay counts from the call that made it. The first poll schedules a timeout, the drop cancels it. If the deadline has
+/// passed at the first poll, it is ready at that poll, without a timeout. When the timer stops, it completes with an error: it
+/// never hangs. A sleep that is refused keeps its error until it is reset.
 ///
 /// ```
 /// use hashed_wheel::{HashedWheelTimer, RejectReason, Sleep};
@@ -54,19 +56,11 @@ pub struct Sleep {
 }
 
 enum Stage {
-    /// Not polled yet.
-    New,
+    /// Not polled yet. The label is the slot's once it is armed.
+    New(Label),
     Armed(Timeout, WakerId),
-    Over(End),
-}
-
-/// The end of a sleep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// It was due.
-    Fired,
-    /// Its timer stopped, or rejected it.
-    Stopped,
+    /// With the answer to every further poll.
+    Over(Result<(), RejectReason>, Label),
 }
 
 /// The identity of the waker in the slot: what [`Waker::will_wake`] would compare. It is that of the clone, which the slot
@@ -98,16 +92,24 @@ fn waking(waker: &Waker) -> (StoredTask<Timeout>, WakerId) {
 }
 
 impl Sleep {
-    pub(crate) fn new(timer: &Arc<Shared>, delay: Duration) -> Sleep {
-        Self::until(timer, timer.recent().saturating_add(nanos(delay)))
+    pub(crate) fn new(timer: &TimerHandle, delay: Duration) -> Sleep {
+        let now = timer.shared().clock().elapsed();
+        Self::until(timer, now.saturating_add(nanos(delay)))
     }
 
     /// Completes at a time of the timer's clock.
-    pub(crate) fn until(timer: &Arc<Shared>, deadline: u64) -> Sleep {
+    pub(crate) fn until(timer: &TimerHandle, deadline: u64) -> Sleep {
         Sleep {
-            timer: Arc::clone(timer),
+            timer: Arc::clone(timer.shared()),
             deadline,
-            stage: Stage::New,
+            stage: Stage::New(timer.label()),
+        }
+    }
+
+    fn label(&self) -> Label {
+        match &self.stage {
+            Stage::Armed(timeout, _) => timeout.label_number(),
+            Stage::New(label) | Stage::Over(_, label) => *label,
         }
     }
 
@@ -122,7 +124,7 @@ impl Sleep {
 
     /// Returns `true` if it has not been armed, or moved since it was over.
     pub(super) fn is_new(&self) -> bool {
-        matches!(self.stage, Stage::New)
+        matches!(self.stage, Stage::New(_))
     }
 
     /// Its deadline; `None` if it never ends.
@@ -139,8 +141,8 @@ impl Sleep {
         self.timer.clock().instant_of(self.deadline)
     }
 
-    /// Returns `true` if its time has come and the timer has fired it: then it is ready. It is `false` before the first poll,
-    /// which arms it, after a reset that moved it into the future, and if it has ended with an error.
+    /// Returns `true` if it is ready because its time has come. It is `false` before the first poll, after a reset that moved it
+    /// into the future, and if it has ended with an error.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -158,9 +160,9 @@ impl Sleep {
     /// ```
     pub fn is_elapsed(&self) -> bool {
         match &self.stage {
-            Stage::New => false,
+            Stage::New(_) => false,
             Stage::Armed(timeout, _) => matches!(timeout.phase(), Phase::Running | Phase::Expired),
-            Stage::Over(end) => *end == End::Fired,
+            Stage::Over(end, _) => end.is_ok(),
         }
     }
 
@@ -174,7 +176,7 @@ impl Sleep {
     /// let as_long_again = sleep.timer().sleep(Duration::from_secs(60));
     /// ```
     pub fn timer(&self) -> TimerHandle {
-        TimerHandle::new(Arc::clone(&self.timer))
+        TimerHandle::with_label(Arc::clone(&self.timer), self.label())
     }
 
     /// Moves its deadline to `delay` from now, earlier or later than before.
@@ -200,11 +202,12 @@ impl Sleep {
     /// assert!(idle.as_mut().poll(&mut context).is_ready());
     /// ```
     pub fn reset(&mut self, delay: Duration) {
-        self.reset_to(self.timer.recent().saturating_add(nanos(delay)));
+        let now = self.timer.clock().elapsed();
+        self.reset_to(now.saturating_add(nanos(delay)));
     }
 
-    /// Moves its deadline to a moment, as [`reset`](Sleep::reset) does. Reads no clock. A moment that has passed counts as a
-    /// zero delay.
+    /// Moves its deadline to a moment, as [`reset`](Sleep::reset) does. Reads no clock. If the moment has passed,
+    /// a sleep that waits is woken at the next boundary, and any other is ready at its next poll.
     ///
     /// ```
     /// # use hashed_wheel::HashedWheelTimer;
@@ -228,49 +231,70 @@ impl Sleep {
             }
         }
         // If it is just being fired, its waker is woken spuriously, and the poll that follows schedules it again.
-        self.stage = Stage::New;
+        self.stage = Stage::New(self.label());
     }
 
-    /// Returns `true` if it has ended with an error.
+    /// Returns `true` if its timer has stopped, and a poll has said so.
     #[cfg(feature = "stream")]
     pub(super) fn is_stopped(&self) -> bool {
-        matches!(self.stage, Stage::Over(End::Stopped))
+        matches!(self.stage, Stage::Over(Err(RejectReason::Stopped), _))
+    }
+
+    /// Schedules a timeout that wakes the caller, if that has not been done, and waits for it.
+    pub(super) fn poll_timeout(&mut self, waker: &Waker) -> Poll<Result<(), RejectReason>> {
+        if self.is_new() {
+            self.arm(waker)
+        } else {
+            self.check(waker)
+        }
     }
 
     /// Schedules a timeout that wakes the caller.
     #[inline]
-    fn arm(&mut self, waker: &Waker) -> Result<(), RejectReason> {
+    fn arm(&mut self, waker: &Waker) -> Poll<Result<(), RejectReason>> {
         let (task, id) = waking(waker);
-        let when = When::At(self.deadline);
-        match self.timer.schedule(task, Kind::Future, |task| task, when) {
+        let (label, when) = (self.label(), When::At(self.deadline));
+        let timeout = self
+            .timer
+            .schedule(task, Kind::Future, label, |task| task, when);
+        match timeout {
             Ok(timeout) => {
                 self.stage = Stage::Armed(timeout, id);
-                Ok(())
+                Poll::Pending
             }
             Err((task, reason)) => {
-                self.stage = Stage::Over(End::Stopped);
+                self.stage = Stage::Over(Err(reason.copy()), label);
                 drop(task);
-                Err(reason)
+                Poll::Ready(Err(reason))
             }
         }
     }
 
     /// Checks the timeout that an earlier poll scheduled.
-    fn check(&mut self, waker: &Waker) -> Poll<End> {
+    fn check(&mut self, waker: &Waker) -> Poll<Result<(), RejectReason>> {
         let mut replaced = false;
         let end = loop {
             let (timeout, last) = match &mut self.stage {
                 Stage::Armed(timeout, last) => (timeout, last),
-                Stage::Over(end) => break *end,
-                Stage::New => return Poll::Pending,
+                Stage::Over(Ok(()), _) => return Poll::Ready(Ok(())),
+                Stage::Over(Err(reason), _) => return Poll::Ready(Err(reason.copy())),
+                Stage::New(_) => return Poll::Pending,
             };
             match timeout.phase() {
-                Phase::Running | Phase::Expired => break End::Fired,
-                Phase::Cancelled | Phase::Stopped => break End::Stopped,
-                // What was put in by this poll is a clone of `waker`, whether or not it is equal to it.
-                Phase::Pending if replaced || *last == WakerId::of(waker) => {
+                Phase::Running | Phase::Expired => break Ok(()),
+                Phase::Cancelled | Phase::Stopped => break Err(RejectReason::Stopped),
+                Phase::Pending if *last == WakerId::of(waker) && !replaced => {
                     return Poll::Pending;
                 }
+                // Exchanged within its boundary, or about to be: the timer thread may have passed it over.
+                Phase::Pending if self.timer.is_due(self.deadline) => {
+                    if self.expire() {
+                        return Poll::Ready(Ok(()));
+                    }
+                    // It has fired, or its timer has stopped.
+                }
+                // What was put in by this poll is a clone of `waker`, whether or not it is equal to it.
+                Phase::Pending if replaced => return Poll::Pending,
                 Phase::Pending => {
                     let (task, id) = waking(waker);
                     // First: the drop of the old waker may panic, and by then it is replaced.
@@ -281,8 +305,21 @@ impl Sleep {
                 }
             }
         };
-        self.stage = Stage::Over(end);
-        Poll::Ready(end)
+        self.stage = Stage::Over(end, self.label());
+        self.check(waker)
+    }
+
+    /// Ends the sleep without its waker. Returns `false` if its timeout has fired, or was stopped.
+    #[cold]
+    fn expire(&mut self) -> bool {
+        let over = Stage::Over(Ok(()), self.label());
+        // First: the drop of the waker may panic.
+        let armed = mem::replace(&mut self.stage, over);
+        let expired = matches!(&armed, Stage::Armed(timeout, _) if timeout.expire());
+        if !expired {
+            self.stage = armed;
+        }
+        expired
     }
 }
 
@@ -291,16 +328,14 @@ impl Future for Sleep {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if matches!(self.stage, Stage::New) {
-            return match self.arm(cx.waker()) {
-                Ok(()) => Poll::Pending,
-                Err(reason) => Poll::Ready(Err(reason)),
-            };
+        if self.is_new()
+            && self.timer.clock().has_passed(self.deadline)
+            && self.timer.state() != TimerState::Shutdown
+        {
+            self.stage = Stage::Over(Ok(()), self.label());
+            return Poll::Ready(Ok(()));
         }
-        self.check(cx.waker()).map(|end| match end {
-            End::Fired => Ok(()),
-            End::Stopped => Err(RejectReason::Stopped),
-        })
+        self.poll_timeout(cx.waker())
     }
 }
 
@@ -316,10 +351,11 @@ impl Drop for Sleep {
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
-            Stage::New => "new",
+            Stage::New(_) => "new",
             Stage::Armed(..) => "waiting",
-            Stage::Over(End::Fired) => "over",
-            Stage::Over(End::Stopped) => "stopped",
+            Stage::Over(Ok(()), _) => "over",
+            Stage::Over(Err(RejectReason::Stopped), _) => "stopped",
+            Stage::Over(Err(_), _) => "refused",
         };
         let remaining = self.deadline.saturating_sub(self.timer.now());
         f.debug_struct("Sleep")

@@ -9,7 +9,7 @@ const FAR: Duration = Duration::from_secs(3600);
 const ROUNDS: usize = if cfg!(miri) { 1 } else { 100 };
 
 fn is_retired(timer: u64) -> bool {
-    RETIRED.lock().contains_key(&timer)
+    RETIRED.lock().iter().any(|entry| entry.shared.id == timer)
 }
 
 /// A timer with that many timeouts, what tells whether its memory is there, and its number.

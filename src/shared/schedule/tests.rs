@@ -1,6 +1,5 @@
 use super::*;
 use crate::{HashedWheelTimer, ManualClock};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Weak;
 
 const FAR: Duration = Duration::from_secs(3600);
@@ -16,33 +15,6 @@ fn timer() -> (HashedWheelTimer, Weak<Shared>) {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "a million words")]
-fn a_timeout_for_which_the_queue_has_no_room_leaves_nothing_behind() {
-    let (timer, memory) = timer();
-    let held = Arc::new(());
-    timer.new_timeout(|_| {}, FAR).unwrap();
-    timer.handle().shared().queue().use_up();
-    // The first chunk is there.
-    for _ in 1..31 {
-        timer.new_timeout(|_| {}, FAR).unwrap();
-    }
-    for refused in 1..=3 {
-        let task = Arc::clone(&held);
-        let call = AssertUnwindSafe(|| timer.new_timeout(move |_| drop(task), FAR).is_ok());
-        let panic = catch_unwind(call).expect_err("there is no room");
-        let message = panic.downcast_ref::<&str>().expect("it has a message");
-        assert!(message.contains("no room for more"), "{message}");
-        assert_eq!(Arc::strong_count(&held), 1, "the task is dropped");
-        let stats = timer.stats();
-        assert_eq!((stats.pending, stats.scheduled), (31, 31));
-        assert_eq!(stats.rejected, refused);
-    }
-    assert_eq!(timer.stop().unwrap().len(), 31);
-    drop(timer);
-    assert_eq!(memory.strong_count(), 0, "every slot is free");
-}
-
-#[test]
 fn a_timeout_whose_timer_stops_meanwhile_leaves_nothing_behind() {
     let (timer, memory) = timer();
     timer.new_timeout(|_| {}, FAR).unwrap();
@@ -51,7 +23,7 @@ fn a_timeout_whose_timer_stops_meanwhile_leaves_nothing_behind() {
         assert_eq!(timer.stop().unwrap().len(), 1);
         StoredTask::once(task)
     };
-    let refused = shared.schedule(|_| (), Kind::Once, store, When::After(FAR));
+    let refused = shared.schedule(|_| (), Kind::Once, Label::NONE, store, When::After(FAR));
     assert!(matches!(
         refused,
         Err((Refused::Stored(_), RejectReason::Stopped))
@@ -59,4 +31,54 @@ fn a_timeout_whose_timer_stops_meanwhile_leaves_nothing_behind() {
     assert_eq!((timer.stats().pending, timer.stats().rejected), (0, 1));
     drop((refused, shared, timer));
     assert_eq!(memory.strong_count(), 0, "its slot is free");
+}
+
+/// A processor that runs ahead reads the counter before a message has arrived that tells the time.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+fn a_reading_of_the_counter_that_is_behind_makes_no_timeout_early() {
+    for (tick, behind) in [
+        (1_000, 110),
+        (1_000, 50),
+        (2_000, 230),
+        (8_000, 900),
+        (100_000, 900),
+    ] {
+        let (tick, behind) = (Duration::from_micros(tick), behind * 1_000);
+        let timer = HashedWheelTimer::new(tick, 512);
+        timer.start().unwrap();
+        let shared = Arc::clone(timer.handle().shared());
+        if shared.margin == 0 {
+            return; // this machine's clock is not made of the counter
+        }
+        let checked = std::thread::spawn(move || {
+            crate::time::set_back(behind);
+            // Some milliseconds, until the counter's rate is known.
+            while shared.clock.glance().is_none() {
+                shared.clock.ordered();
+            }
+            for part in 0..20_000_u32 {
+                let delay = Duration::from_secs(1) + tick * part / 20_000;
+                let told = shared.clock.now() - shared.started_at();
+                let (due, _) = shared.deadline(When::After(delay));
+                let boundary = shared.scale.time_of(due).unwrap();
+                assert!(
+                    told + nanos(delay) <= boundary,
+                    "{delay:?} after {told} ns: {due:?}"
+                );
+            }
+        });
+        checked.join().unwrap();
+    }
+}
+
+#[test]
+fn a_short_tick_and_a_manual_clock_are_never_in_doubt() {
+    let fine = HashedWheelTimer::builder().fine_ticks(true);
+    let fine = fine.tick_duration(Duration::from_micros(999)).build();
+    let handle = fine.unwrap().handle();
+    assert_eq!(handle.shared().margin, 0);
+    assert_eq!(handle.shared().clock.glance(), None, "every time is read");
+    let (timer, _) = timer();
+    assert_eq!(timer.handle().shared().margin, 0);
 }

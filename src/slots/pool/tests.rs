@@ -1,6 +1,8 @@
 use super::*;
 use crate::entry::Entry;
-use crate::slots::{Handle, Kind, ReleaseResult, Slot, SlotCache, StoredTask, Vacant};
+use crate::slots::{
+    Arming, Handle, Kind, Label, Place, ReleaseResult, Slot, SlotCache, StoredTask, Vacant,
+};
 use crate::time::Tick;
 use std::collections::HashSet;
 
@@ -8,20 +10,26 @@ fn id(number: u32) -> SlotId {
     SlotId::from_number(number)
 }
 
-/// Arms a slot that was claimed, cancels it and frees it. Returns the entry.
-fn use_once(slots: &Slots<()>, pool: &SlotPool, number: u32) -> Entry {
+/// Arms a slot that was claimed, and due at `due`.
+fn arm(slots: &Slots<()>, number: u32, due: u64) -> Place {
     // SAFETY: the test has claimed it.
     let vacant = unsafe { Vacant::new(id(number)) };
-    let slot = slots.get(id(number));
-    let entry = slot.arm(vacant, StoredTask::once(|()| {}), Kind::Once, Tick(1), 0);
-    if entry.seq() == 0 {
-        pool.note_epoch(id(number), entry.epoch());
-    }
-    assert!(!slot.is_dead(entry));
+    let arming = Arming {
+        kind: Kind::Once,
+        label: Label::NONE,
+        stamp: 1,
+        due: Tick(due),
+        early: 0,
+    };
+    let task = StoredTask::once(|()| {});
+    slots.get(id(number)).arm(vacant, task, arming)
+}
+
+/// Cancels the timeout of a slot and frees it.
+fn end(slot: &Slot<()>) {
     assert!(slot.cancel(|| ()));
     assert_eq!(slot.release_here(Handle::User), ReleaseResult::Abandoned);
     slot.free_here();
-    entry
 }
 
 fn discard_all(pool: &SlotPool, slots: &Slots<()>) {
@@ -72,52 +80,32 @@ fn what_a_full_cache_gives_up_is_taken_by_another() {
     assert_eq!(pool.held(), 192);
 }
 
+/// What a slot says of queue and wheel goes with its page: what they have of it is dead then, and it is pushed again.
 #[test]
-fn free_pages_go_back_and_old_entries_stay_dead_however_often() {
+fn free_pages_go_back_and_old_entries_are_dead_however_often() {
     let (pool, slots) = (SlotPool::new(), Slots::<()>::new());
-    let mut old: Vec<Entry> = Vec::new();
-    for round in 0..50 {
+    for _ in 0..50 {
         let cache = SlotCache::new();
         let numbers: Vec<u32> = (0..1000)
             .map(|_| cache.take(&pool, &slots).slot().number())
             .collect();
-        for entry in &old {
-            assert!(
-                slots.get(entry.slot()).is_dead(*entry),
-                "an entry of round {round} came alive"
-            );
-        }
-        // Armed, so that an old entry could be taken for the new one.
         for &number in &numbers {
-            let entry = use_once(&slots, &pool, number);
-            assert!(!old.contains(&entry), "{entry:?} was given out twice");
-            if number % 97 == 0 {
-                old.push(entry);
-            }
+            let slot = slots.get(id(number));
+            assert_eq!(arm(&slots, number, 9), Place::Nowhere);
+            assert!(slots.file(id(number), Tick(1)).is_some());
+            assert!(!slot.is_dead(Entry::new(Tick(9), id(number))));
+            end(slot);
             cache.put(id(number), &pool);
         }
         cache.release_all(&pool);
         discard_all(&pool, &slots);
         assert_eq!(pool.held(), if DISCARDS { 0 } else { 1024 });
-    }
-}
-
-#[test]
-fn epochs_go_on_where_a_slot_has_gone_round_before_its_page_was_discarded() {
-    let (pool, slots, cache) = (SlotPool::new(), Slots::<()>::new(), SlotCache::new());
-    let mut last = None;
-    for _ in 0..3 {
-        let number = cache.take(&pool, &slots).slot().number();
-        assert_eq!(number, 0);
-        for _ in 0..20_000 {
-            let entry = use_once(&slots, &pool, number);
-            let now = (entry.epoch(), entry.seq());
-            assert!(last < Some(now), "{now:?} after {last:?}");
-            last = Some(now);
+        for &number in &numbers {
+            let mut old = [Entry::new(Tick(9), id(number))];
+            let counting = slots.clear_filed(&mut old, &[]);
+            assert_eq!(counting, usize::from(!DISCARDS));
+            slots.clear_queued(&[id(number)]);
         }
-        cache.put(id(number), &pool);
-        cache.release_all(&pool);
-        discard_all(&pool, &slots);
     }
 }
 
@@ -128,24 +116,17 @@ fn a_page_with_one_slot_in_use_stays() {
         .map(|_| cache.take(&pool, &slots).slot().number())
         .collect();
     for &number in &numbers {
-        use_once(&slots, &pool, number);
+        let _ = arm(&slots, number, 9);
+        end(slots.get(id(number)));
         if number % 128 != 70 {
             cache.put(id(number), &pool);
         }
     }
     cache.release_all(&pool);
-    let seq = |number: u32| {
-        // SAFETY: numbers that end in 70 modulo 128 are this test's.
-        let vacant = unsafe { Vacant::new(id(number)) };
-        slots
-            .get(id(number))
-            .arm(vacant, StoredTask::once(|()| {}), Kind::Once, Tick(1), 0)
-            .seq()
-    };
     discard_all(&pool, &slots);
     assert_eq!(pool.held(), if DISCARDS { 5 * 64 } else { 640 });
-    assert_eq!(seq(70), 2, "it goes on");
-    assert!(slots.get(id(70)).cancel(|| ()));
+    assert_eq!(arm(&slots, 70, 9), Place::Queued, "it waits as before");
+    end(slots.get(id(70)));
     let claimed = (0..pool.used_groups()).flat_map(|group| pool.claimed(group, &slots));
     assert!(
         claimed

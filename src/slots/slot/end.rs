@@ -11,7 +11,7 @@ use crate::sync::Ordering;
 /// The result of [`Slot::cancel_unowned`].
 #[derive(Debug)]
 pub(crate) enum Unowned<A: 'static> {
-    /// It is not pending, or belongs to a future.
+    /// It is not pending, or no task of the user's.
     Left,
     /// It is cancelled, and the task is the caller's.
     Cancelled(StoredTask<A>),
@@ -26,6 +26,8 @@ pub(crate) enum StopOutcome {
     Nothing,
     /// A pending timeout, returned to the caller of `stop`.
     Returned,
+    /// A pending value, which stays in its slot.
+    Kept,
 }
 
 impl<A> Slot<A> {
@@ -67,35 +69,39 @@ impl<A> Slot<A> {
         word.state() == State::Armed && self.cancel(on_cancel)
     }
 
-    /// Transition 13: as 4, for a caller without a handle, which gets that of bit R. Leaves futures alone.
+    /// Transition 13: as 4, for a caller without a handle, which gets that of bit R. Leaves futures and values alone.
     pub(crate) fn cancel_unowned(&self) -> Unowned<A> {
-        // Relaxed: written before the word, which was acquired. If the slot has had another tenant since, the
-        // exchange fails.
-        let is_future = || self.future.load(Ordering::Relaxed) != 0;
-        match self.end_unowned(State::Cancelled, is_future) {
+        match self.end_unowned(State::Cancelled, |word| !word.kind().is_task()) {
             None => Unowned::Left,
             // SAFETY: this call won Armed → Cancelled, and with it the task.
-            Some(State::Cancelled) => Unowned::Cancelled(unsafe { self.take_task() }),
+            Some((State::Cancelled, _)) => Unowned::Cancelled(unsafe { self.take_task() }),
             Some(_) => Unowned::Requested,
         }
     }
 
     /// The first half of transition 4, for a call that takes back what it has just armed. Leaves a run alone.
+    #[inline]
     pub(crate) fn disarm(&self) -> Option<StoredTask<A>> {
         self.take_from(State::Armed, State::Cancelled)
     }
 
     /// Transition 6.
     pub(crate) fn stop(&self) -> StopOutcome {
-        match self.end_unowned(State::Stopped, || false) {
+        match self.end_unowned(State::Stopped, |_| false) {
             None => StopOutcome::Nothing,
+            Some((_, 0)) => StopOutcome::Kept,
             Some(_) => StopOutcome::Returned,
         }
     }
 
-    /// Transitions 6 and 13: an Armed slot moves to `ended`, a periodic one that runs to `CancelRequested`, with bit R.
-    /// Returns the new state; `None`, without effect, for one that is not pending, or `is_left_alone`.
-    fn end_unowned(&self, ended: State, is_left_alone: impl Fn() -> bool) -> Option<State> {
+    /// Transitions 6 and 13: an Armed slot moves to `ended`, a periodic one that runs to `CancelRequested`, with bit R;
+    /// a value gets no R, as its slot is not free before the value is taken out. Returns the new state and the bit;
+    /// `None`, without effect, for one that is not pending, or `is_left_alone`.
+    fn end_unowned(
+        &self,
+        ended: State,
+        is_left_alone: impl Fn(Word) -> bool,
+    ) -> Option<(State, u64)> {
         let mut word = self.word();
         loop {
             let to = match word.state() {
@@ -103,15 +109,16 @@ impl<A> Slot<A> {
                 State::Running if word.is_periodic() => State::CancelRequested,
                 _ => return None,
             };
-            if is_left_alone() {
+            if is_left_alone(word) {
                 return None;
             }
-            let new = word.with_state(to).with_handle(Word::RETURNED);
+            let handle = u64::from(word.kind() != Kind::Value) * Word::RETURNED;
+            let new = word.with_state(to).with_handle(handle);
             match self
                 .word
                 .compare_exchange(word.0, new.0, Ordering::AcqRel, Ordering::Acquire)
             {
-                Ok(_) => return Some(to),
+                Ok(_) => return Some((to, handle)),
                 Err(now) => word = Word(now),
             }
         }
@@ -120,18 +127,5 @@ impl<A> Slot<A> {
     /// Transition 9: takes the task, the first time.
     pub(crate) fn take_stopped(&self) -> Option<StoredTask<A>> {
         self.take_from(State::Stopped, State::TaskTaken)
-    }
-
-    /// The kind of task in a slot that was [`StopOutcome::Returned`].
-    ///
-    /// # Safety
-    /// The caller holds the slot's R handle, so that the slot is not used for another timeout.
-    pub(crate) unsafe fn stopped_kind(&self) -> Option<Kind> {
-        (self.word().state() == State::Stopped).then(|| {
-            // SAFETY: a Stopped slot holds a task, and R keeps the slot from being armed again. Another thread may take
-            // the task out concurrently: that is a read as well.
-            self.task
-                .with(|cell| unsafe { (*cell).assume_init_ref().kind() })
-        })
     }
 }

@@ -1,12 +1,8 @@
 //! The usual life of a timeout: armed by a caller, claimed and run by the worker, freed by the last that uses it.
 //! Transitions 1, 5, 7, 10 and 11 of the [table](super).
-//!
-//! The worker or a compacting producer checks an entry with [`Slot::is_dead`] or [`Slot::claim`]. Both rely on this
-//! invariant: every Armed word (unless it is due never) has exactly one live entry, at a tick not after its due tick,
-//! or a call is between its word and its push.
 
-use super::Slot;
-use crate::entry::{Entry, SlotId};
+use super::{Label, Place, Slot};
+use crate::entry::SlotId;
 use crate::slots::stored_task::{Kind, StoredTask};
 use crate::slots::word::{State, Word};
 use crate::sync::Ordering;
@@ -46,13 +42,25 @@ impl Running {
     }
 }
 
+/// What a slot is armed with, beside its task.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arming {
+    pub(crate) kind: Kind,
+    pub(crate) label: Label,
+    /// Counts the armings of one thread.
+    pub(crate) stamp: u64,
+    pub(crate) due: Tick,
+    /// How long before its boundary the deadline lies.
+    pub(crate) early: u32,
+}
+
 /// The result of [`Slot::claim`].
 #[derive(Debug)]
 pub(crate) enum ClaimResult<A: 'static> {
-    /// The timeout is over, or has another entry.
+    /// The timeout is over.
     Dead,
-    /// The timeout was moved, or is about to be armed again: insert the entry at this tick.
-    Later(Tick),
+    /// The timeout was moved.
+    Later,
     /// The timeout is due; the caller owns the task.
     Due(Running, StoredTask<A>),
 }
@@ -78,83 +86,46 @@ pub(crate) enum ReleaseResult {
 }
 
 impl<A> Slot<A> {
-    /// Transition 1. Returns the entry to push.
-    #[expect(clippy::needless_pass_by_value, reason = "the right is used up")]
+    /// Transition 1, and C1 to C3 of [`place`](super::place) without the push.
     #[inline]
-    pub(crate) fn arm(
-        &self,
-        vacant: Vacant,
-        task: StoredTask<A>,
-        kind: Kind,
-        due: Tick,
-        deadline: u64,
-    ) -> Entry {
+    pub(crate) fn arm(&self, vacant: Vacant, task: StoredTask<A>, arming: Arming) -> Place {
         debug_assert_eq!(
-            kind,
+            arming.kind,
             task.kind(),
             "what the caller knows need not be loaded"
         );
-        let slot = vacant.0;
-        // Relaxed: `vacant` makes this thread the only writer.
-        let seq = Word(self.word.load(Ordering::Relaxed)).next_seq();
-        let mut epoch = self.epoch.load(Ordering::Relaxed);
-        if seq == 0 {
-            epoch = epoch.wrapping_add(1);
-            self.epoch.store(epoch, Ordering::Relaxed);
-        }
-        self.deadline.store(deadline, Ordering::Relaxed);
-        let (future, periodic) = (kind == Kind::Future, kind == Kind::Periodic);
-        self.future.store(u32::from(future), Ordering::Relaxed);
+        // The right is used up with this call. Relaxed: it makes this thread the only writer.
+        drop(vacant);
+        self.set_stamp(arming.stamp);
+        self.early.store(arming.early, Ordering::Relaxed);
+        self.label.store(arming.label.0, Ordering::Relaxed);
         // SAFETY: `vacant` is the right to write the task.
         self.task.with_mut(|cell| unsafe { (*cell).write(task) });
-        self.word
-            .store(Word::armed(due, seq, periodic).0, Ordering::Release);
-        Entry::new(due, seq, slot, epoch)
-    }
-
-    /// Returns `true` if `entry` can never fire a timeout.
-    #[inline]
-    pub(crate) fn is_dead(&self, entry: Entry) -> bool {
-        self.live_due(entry).is_none()
-    }
-
-    /// The due tick of a live `entry`; `None` for a dead one.
-    #[inline]
-    pub(crate) fn live_due(&self, entry: Entry) -> Option<Tick> {
-        self.live_due_of(self.word(), entry)
-    }
-
-    #[inline]
-    fn live_due_of(&self, word: Word, entry: Entry) -> Option<Tick> {
-        // Relaxed: `epoch` is written before the word's Release store, which was acquired.
-        if self.epoch.load(Ordering::Relaxed) != entry.epoch() {
-            return None;
-        }
-        if word.is_armed_for(entry) {
-            return Some(word.due());
-        }
-        match word.state() {
-            // The entry of the next run is pushed before the word is Armed again.
-            State::Running if word.is_periodic() && word.next_seq() == entry.seq() => {
-                Some(entry.due())
+        let word = Word::armed(arming.due, arming.stamp, arming.kind).0;
+        // One that is found nowhere before it is armed has to be pushed, whatever the timer thread does meanwhile.
+        if self.place_by(arming.due, Ordering::Relaxed) == Place::Nowhere {
+            self.word.store(word, Ordering::Release);
+        } else {
+            self.word.swap(word, Ordering::SeqCst);
+            let place = self.place(arming.due);
+            if place != Place::Nowhere {
+                return place;
             }
-            _ => None,
         }
+        self.set_queued();
+        Place::Nowhere
     }
 
-    /// Transition 5, at boundary `now`.
+    /// Transition 5, at boundary `now`, for the timeout that was armed with `stamp`.
     #[inline]
-    pub(crate) fn claim(&self, entry: Entry, now: Tick) -> ClaimResult<A> {
+    pub(crate) fn claim(&self, slot: SlotId, stamp: u64, now: Tick) -> ClaimResult<A> {
         let mut word = self.word();
         loop {
-            let Some(due) = self.live_due_of(word, entry) else {
+            if word.state() != State::Armed || self.stamp_of(word) != stamp {
                 return ClaimResult::Dead;
-            };
-            if word.state() != State::Armed {
-                return ClaimResult::Later(now.next());
             }
-            if due > now {
-                return ClaimResult::Later(due);
+            if word.due() > now {
+                return ClaimResult::Later;
             }
             let running = word.with_state(State::Running);
             match self.word.compare_exchange(
@@ -164,11 +135,8 @@ impl<A> Slot<A> {
                 Ordering::Acquire,
             ) {
                 Ok(_) => {
-                    let unobserved = !word.has_user() && !word.is_periodic();
-                    let running = Running {
-                        slot: entry.slot(),
-                        unobserved,
-                    };
+                    let unobserved = !word.has_handle() && !word.is_periodic();
+                    let running = Running { slot, unobserved };
                     // SAFETY: this call won Armed → Running, and with it the task.
                     return ClaimResult::Due(running, unsafe { self.take_task() });
                 }
@@ -234,10 +202,10 @@ impl<A> Slot<A> {
         // Relaxed: this thread is the only one left, `release` or `finish_run` has acquired the others'.
         let last = Word(word.load(Ordering::Relaxed));
         debug_assert!(
-            last.is_over() || last.state() == State::Running && !last.has_user(),
+            last.is_over() || last.state() == State::Running && !last.has_handle(),
             "freed while {last:?}"
         );
-        word.store(last.freed().0, Ordering::Release);
+        word.store(Word::FREE.0, Ordering::Release);
         memory_may_go();
     }
 

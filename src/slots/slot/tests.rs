@@ -2,19 +2,32 @@
 //! what becomes of the task. What several threads make of it is explored in `crate::loom_tests`.
 
 use super::*;
-use crate::entry::{Entry, SlotId};
+use crate::entry::SlotId;
 use crate::slots::{Kind, Phase, Slots};
 use crate::time::{Period, Tick};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 const ID: SlotId = SlotId::from_number(0);
 const DUE: Tick = Tick(10);
 
+fn arming(kind: Kind, stamp: u64, due: Tick) -> Arming {
+    Arming {
+        kind,
+        label: Label(7),
+        stamp,
+        due,
+        early: 1234,
+    }
+}
+
 /// A slot, and a task that tells whether it still exists.
 struct Bench {
     slots: Slots<()>,
     alive: Arc<()>,
+    /// The stamp of the last arming.
+    stamp: Cell<u64>,
 }
 
 impl Bench {
@@ -24,6 +37,7 @@ impl Bench {
         Bench {
             slots,
             alive: Arc::new(()),
+            stamp: Cell::new(0),
         }
     }
 
@@ -51,33 +65,46 @@ impl Bench {
         StoredTask::periodic(move |()| assert_ne!(Arc::strong_count(&alive), 0), period)
     }
 
-    fn arm_task(&self, task: StoredTask<()>, periodic: bool) -> Entry {
+    /// Returns the stamp.
+    fn arm_task(&self, task: StoredTask<()>) -> u64 {
         // SAFETY: each test arms its slot only while it is free.
         let vacant = unsafe { Vacant::new(ID) };
         assert_eq!(vacant.slot(), ID);
-        let kind = task.kind();
-        assert_eq!(periodic, kind == Kind::Periodic);
-        self.slot().arm(vacant, task, kind, DUE, 1234)
+        let (kind, stamp) = (task.kind(), self.next_stamp());
+        let _ = self.slot().arm(vacant, task, arming(kind, stamp, DUE));
+        stamp
     }
 
-    fn arm(&self) -> Entry {
-        self.arm_task(self.once(), false)
+    fn next_stamp(&self) -> u64 {
+        self.stamp.set(self.stamp.get() + 1);
+        self.stamp.get()
     }
 
-    fn arm_periodic(&self) -> Entry {
-        self.arm_task(self.periodic(), true)
+    fn arm(&self) -> u64 {
+        self.arm_task(self.once())
     }
 
-    fn claim(&self, entry: Entry) -> (Running, StoredTask<()>) {
-        match self.slot().claim(entry, entry.due()) {
+    fn arm_periodic(&self) -> u64 {
+        self.arm_task(self.periodic())
+    }
+
+    fn claim(&self, stamp: u64) -> (Running, StoredTask<()>) {
+        match self.slot().claim(ID, stamp, self.slot().status().due) {
             ClaimResult::Due(running, task) => (running, task),
             other => panic!("{other:?}"),
         }
     }
 
+    /// Frees a slot whose timeout is over.
+    fn free(&self) {
+        let left = self.slot().release_here(Handle::User);
+        assert_eq!(left, ReleaseResult::Abandoned);
+        self.slot().free_here();
+    }
+
     /// Fires a one-shot timeout.
-    fn fire(&self, entry: Entry) -> ReleaseResult {
-        let (running, task) = self.claim(entry);
+    fn fire(&self, stamp: u64) -> ReleaseResult {
+        let (running, task) = self.claim(stamp);
         drop(task);
         self.slot().finish_run(running)
     }
@@ -118,19 +145,22 @@ impl Bench {
 }
 
 #[test]
-fn an_armed_slot_has_its_entry_its_deadline_and_its_task() {
+fn an_armed_slot_has_its_stamp_its_label_its_deadline_and_its_task() {
     let bench = Bench::new();
-    assert!(bench.slot().is_free());
-    let entry = bench.arm();
-    assert_eq!(entry, Entry::new(DUE, 1, ID, 0));
-    assert_eq!(bench.slot().word(), Word::armed(DUE, 1, false));
-    assert_eq!(bench.slot().deadline(), 1234);
-    assert!(!bench.slot().is_free() && !bench.slot().is_dead(entry));
-    assert_eq!(
-        (bench.slot().live_due(entry), bench.tasks()),
-        (Some(DUE), 1)
-    );
-    bench.slot().cancel(|| ());
+    let slot = bench.slot();
+    assert!(slot.is_free() && slot.find().is_none());
+    for stamp in [1, 0xfff, 0x1000, 0x7_edcb_a987_6543] {
+        bench.stamp.set(stamp - 1);
+        assert_eq!(bench.arm(), stamp);
+        assert_eq!(slot.word(), Word::armed(DUE, stamp, Kind::Once));
+        assert_eq!((slot.early(), slot.label()), (1234, Label(7)));
+        assert!(!slot.is_free());
+        let found = slot.find().unwrap();
+        assert_eq!((found.due, found.stamp, bench.tasks()), (DUE, stamp, 1));
+        slot.cancel(|| ());
+        assert_eq!(slot.find().map(|found| found.due), None);
+        bench.free();
+    }
 }
 
 #[test]
@@ -175,18 +205,21 @@ fn what_was_just_armed_can_be_taken_back() {
 }
 
 #[test]
-fn an_entry_is_claimed_when_it_is_due_and_not_before() {
+fn a_timeout_is_claimed_when_it_is_due_and_not_before() {
     let bench = Bench::new();
     let entry = bench.arm();
-    let early = bench.slot().claim(entry, DUE.previous());
-    assert!(matches!(early, ClaimResult::Later(DUE)), "{early:?}");
+    let early = bench.slot().claim(ID, entry, DUE.previous());
+    assert!(matches!(early, ClaimResult::Later), "{early:?}");
     assert_eq!(
         bench.fire(entry),
         ReleaseResult::InUse,
         "the user's handle is there"
     );
     assert_eq!((bench.state(), bench.tasks()), (State::Expired, 0));
-    assert!(matches!(bench.slot().claim(entry, DUE), ClaimResult::Dead));
+    assert!(matches!(
+        bench.slot().claim(ID, entry, DUE),
+        ClaimResult::Dead
+    ));
     assert_eq!(
         bench.slot().release_here(Handle::User),
         ReleaseResult::Abandoned
@@ -203,7 +236,7 @@ fn a_run_without_a_handle_frees_its_slot() {
     );
     assert_eq!(bench.fire(entry), ReleaseResult::Abandoned);
     bench.slot().free_here();
-    assert!(bench.slot().is_free() && bench.slot().is_dead(entry));
+    assert!(bench.slot().is_free());
 }
 
 #[test]
@@ -226,67 +259,39 @@ fn the_next_tenant_is_not_taken_for_the_one_before() {
     let bench = Bench::new();
     let before = bench.arm();
     assert!(bench.slot().cancel(|| ()));
-    assert!(bench.slot().is_dead(before));
-    assert_eq!(
-        bench.slot().release_here(Handle::User),
-        ReleaseResult::Abandoned
-    );
-    bench.slot().free_here();
-    let after = bench.arm();
-    assert!(bench.slot().is_dead(before));
-    assert!(matches!(bench.slot().claim(before, DUE), ClaimResult::Dead));
-    assert_eq!(bench.fire(after), ReleaseResult::InUse);
-}
-
-#[test]
-fn the_epoch_goes_up_whenever_seq_has_gone_round() {
-    let bench = Bench::new();
-    for life in 1..=3_u32 << 13 {
-        let entry = bench.arm();
-        let (seq, epoch) = ((life & 0x1fff) as u16, life >> 13);
-        assert_eq!((entry.seq(), entry.epoch()), (seq, epoch));
-        // The entry with the same seq and another epoch is of another life.
-        assert!(bench.slot().is_dead(Entry::new(DUE, seq, ID, epoch + 1)));
-        assert!(bench.slot().cancel(|| ()));
-        assert_eq!(
-            bench.slot().release_here(Handle::User),
-            ReleaseResult::Abandoned
-        );
-        bench.slot().free_here();
+    bench.free();
+    // As many armings later as `seq` has values, and more.
+    for next in [before + 1, before + (1 << 12), before + (1 << 45)] {
+        bench.stamp.set(next - 1);
+        let after = bench.arm();
+        let met = bench.slot().claim(ID, before, DUE);
+        assert!(matches!(met, ClaimResult::Dead), "{met:?}");
+        assert_eq!(bench.fire(after), ReleaseResult::InUse);
+        bench.free();
     }
 }
 
 #[test]
-fn a_reset_to_later_keeps_the_entry_and_one_to_earlier_replaces_it() {
+fn a_reset_moves_a_timeout_to_earlier_and_to_later() {
     let bench = Bench::new();
-    let first = bench.arm();
+    let stamp = bench.arm();
     let slot = bench.slot();
-    assert_eq!(slot.reset(ID, DUE, 1300), Reset::Moved, "within its tick");
-    assert_eq!(slot.reset(ID, Tick(20), 2000), Reset::Moved);
-    assert_eq!(
-        (slot.live_due(first), slot.deadline()),
-        (Some(Tick(20)), 2000)
-    );
-    let met = slot.claim(first, DUE);
-    assert!(matches!(met, ClaimResult::Later(Tick(20))), "{met:?}");
-
-    let second = Entry::new(Tick(5), 2, ID, 0);
-    assert_eq!(slot.reset(ID, Tick(5), 500), Reset::MovedEarlier(second));
-    assert!(slot.is_dead(first));
-    assert_eq!(
-        (slot.live_due(second), slot.deadline()),
-        (Some(Tick(5)), 500)
-    );
-    assert_eq!(bench.fire(second), ReleaseResult::InUse);
+    for due in [DUE, Tick(20), Tick(5)] {
+        assert!(slot.reset(due));
+        assert_eq!(slot.word(), Word::armed(due, stamp, Kind::Once));
+    }
+    slot.set_early(77);
+    assert_eq!(slot.early(), 77);
+    assert_eq!(bench.fire(stamp), ReleaseResult::InUse);
 }
 
 #[test]
 fn only_a_pending_one_shot_timeout_is_reset() {
     for (bench, state) in Bench::in_each_state() {
         let before = bench.slot().word();
-        let reset = bench.slot().reset(ID, Tick(11), 1100);
-        assert_eq!(reset == Reset::Moved, state == State::Armed);
-        if reset == Reset::TooLate {
+        let reset = bench.slot().reset(Tick(11));
+        assert_eq!(reset, state == State::Armed);
+        if !reset {
             assert_eq!(bench.slot().word(), before);
         }
         bench.slot().cancel(|| ());
@@ -294,7 +299,7 @@ fn only_a_pending_one_shot_timeout_is_reset() {
     }
     let bench = Bench::new();
     bench.arm_periodic();
-    assert_eq!(bench.slot().reset(ID, Tick(11), 1100), Reset::TooLate);
+    assert!(!bench.slot().reset(Tick(11)));
     bench.slot().cancel(|| ());
 }
 
@@ -315,13 +320,10 @@ fn stop_returns_what_is_pending_and_its_task_is_taken_once() {
         assert_eq!((bench.state(), bench.tasks()), (State::Stopped, 1));
         let word = bench.slot().word();
         assert!(word.has_user() && word.has_returned());
-        // SAFETY: `stop` has returned it, and the handle is not dropped before the end.
-        let kind = || unsafe { bench.slot().stopped_kind() };
-        assert_eq!(kind(), Some(crate::slots::Kind::Once));
+        assert!(bench.slot().holds(Kind::Once));
         drop(bench.slot().take_stopped().expect("its task"));
         assert_eq!((bench.state(), bench.tasks()), (State::TaskTaken, 0));
         assert!(bench.slot().take_stopped().is_none());
-        assert_eq!(kind(), None);
         // Two handles: the last to go frees the slot.
         assert_eq!(
             bench.slot().release_here(Handle::User),
@@ -335,37 +337,24 @@ fn stop_returns_what_is_pending_and_its_task_is_taken_once() {
 }
 
 #[test]
-fn a_periodic_task_goes_back_to_its_slot_under_a_new_entry() {
+fn a_periodic_task_goes_back_to_its_slot_with_a_new_stamp() {
     let bench = Bench::new();
     let first = bench.arm_periodic();
     let (running, task) = bench.claim(first);
-    assert!(bench.slot().is_dead(first));
-    let second = bench.slot().next_entry(&running, Tick(20));
-    assert_eq!(second, Entry::new(Tick(20), 2, ID, 0));
-    // Met before the word is given back: it is to be looked at again.
-    assert_eq!(bench.slot().live_due(second), Some(Tick(20)));
-    let met = bench.slot().claim(second, Tick(20));
-    assert!(matches!(met, ClaimResult::Later(Tick(21))), "{met:?}");
-
-    bench.slot().rearm(running, task, Tick(20), 2000).unwrap();
-    assert_eq!(bench.slot().word(), Word::armed(Tick(20), 2, true));
-    assert_eq!(bench.slot().deadline(), 2000);
-    assert!(bench.slot().is_dead(first));
+    assert!(bench.slot().find().is_none(), "it runs");
+    let second = bench.next_stamp();
+    bench
+        .slot()
+        .rearm(running, task, second, Tick(20), 2000)
+        .unwrap();
+    let armed = Word::armed(Tick(20), second, Kind::Periodic);
+    assert_eq!((bench.slot().word(), bench.slot().early()), (armed, 2000));
+    let met = bench.slot().claim(ID, first, Tick(20));
+    assert!(matches!(met, ClaimResult::Dead), "{met:?}");
     let (running, task) = bench.claim(second);
     drop(task);
     assert_eq!(bench.slot().finish_run(running), ReleaseResult::InUse);
     assert_eq!((bench.state(), bench.tasks()), (State::Expired, 0));
-}
-
-#[test]
-fn the_next_entry_of_a_one_shot_run_is_dead() {
-    let bench = Bench::new();
-    let entry = bench.arm();
-    let (running, task) = bench.claim(entry);
-    let next = bench.slot().next_entry(&running, Tick(20));
-    assert!(bench.slot().is_dead(next));
-    drop(task);
-    assert_eq!(bench.slot().finish_run(running), ReleaseResult::InUse);
 }
 
 #[test]
@@ -374,7 +363,6 @@ fn a_periodic_task_that_was_ended_during_its_run_comes_back_to_the_runner() {
         let bench = Bench::new();
         let first = bench.arm_periodic();
         let (running, task) = bench.claim(first);
-        let second = bench.slot().next_entry(&running, Tick(20));
         if stopped {
             assert_eq!(bench.slot().stop(), StopOutcome::Returned);
             assert_eq!(bench.slot().stop(), StopOutcome::Nothing);
@@ -388,28 +376,19 @@ fn a_periodic_task_that_was_ended_during_its_run_comes_back_to_the_runner() {
 
         let (running, task) = bench
             .slot()
-            .rearm(running, task, Tick(20), 2000)
+            .rearm(running, task, 9, Tick(20), 2000)
             .expect_err("it was ended");
         assert_eq!(bench.tasks(), 1);
         drop(task);
         assert_eq!(bench.slot().finish_run(running), ReleaseResult::InUse);
         assert_eq!((bench.state(), bench.tasks()), (State::Cancelled, 0));
-        // The entry that was meant for the next run must not be taken for the next tenant's.
         if stopped {
             assert_eq!(
                 bench.slot().release_here(Handle::Returned),
                 ReleaseResult::InUse
             );
         }
-        assert_eq!(
-            bench.slot().release_here(Handle::User),
-            ReleaseResult::Abandoned
-        );
-        bench.slot().free_here();
-        let tenant = bench.arm();
-        assert_ne!(tenant.seq(), second.seq());
-        assert!(bench.slot().is_dead(second));
-        bench.slot().cancel(|| ());
+        bench.free();
     }
 }
 
@@ -433,9 +412,9 @@ fn a_future_takes_its_task_out_and_puts_another_in() {
         let another = bench.once();
         bench
             .slot()
-            .rearm(running, another, Tick(30), 3000)
+            .rearm(running, another, 9, Tick(30), 3000)
             .unwrap();
-        assert_eq!(bench.slot().word(), Word::armed(Tick(30), 2, false));
+        assert_eq!(bench.slot().word(), Word::armed(Tick(30), 9, Kind::Once));
         assert_eq!(bench.tasks(), 1);
         assert!(bench.slot().cancel(|| ()));
         assert_eq!(bench.tasks(), 0);
@@ -465,7 +444,7 @@ fn a_periodic_run_whose_handle_is_gone_frees_its_slot_unless_stop_has_returned_i
         }
         let (running, task) = bench
             .slot()
-            .rearm(running, task, Tick(20), 2000)
+            .rearm(running, task, 9, Tick(20), 2000)
             .expect_err("it was ended");
         drop(task);
         let left = if stopped {

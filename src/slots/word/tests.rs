@@ -11,12 +11,14 @@ const STATES: [State; 8] = [
     State::TaskTaken,
 ];
 
+const KINDS: [Kind; 4] = [Kind::Once, Kind::Periodic, Kind::Future, Kind::Value];
+
 /// The fields of a word, one by one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Fields {
     due: u64,
-    seq: u16,
-    periodic: bool,
+    seq: u64,
+    kind: Kind,
     returned: bool,
     user: bool,
     state: State,
@@ -25,25 +27,29 @@ struct Fields {
 impl Fields {
     /// The layout as the module's head draws it.
     fn word(self) -> Word {
-        let flags = u64::from(self.periodic) * 32
-            + u64::from(self.returned) * 16
-            + u64::from(self.user) * 8;
-        Word(self.due * (1 << 19) + u64::from(self.seq) * 64 + flags + self.state as u64)
+        let kind = match self.kind {
+            Kind::Once => 0,
+            Kind::Periodic => 32,
+            Kind::Future => 64,
+            Kind::Value => 128,
+        };
+        let flags = kind + u64::from(self.returned) * 16 + u64::from(self.user) * 8;
+        Word(self.due * (1 << 19) + self.seq * 256 + flags + self.state as u64)
     }
 
     /// Every state with every combination of flags, and telling values of the rest.
     fn all() -> impl Iterator<Item = Fields> {
         let numbers = [0, 1, 0x1234_5678_9abc, Tick::NEVER.0]
             .into_iter()
-            .flat_map(|due| [0, 1, 0x1555, 0x1fff].map(|seq| (due, seq)));
+            .flat_map(|due| [0, 1, 0x555, 0x7ff].map(|seq| (due, seq)));
         numbers.flat_map(|(due, seq)| {
             STATES.into_iter().flat_map(move |state| {
-                (0..8).map(move |flags| Fields {
+                (0..16).map(move |flags: usize| Fields {
                     due,
                     seq,
-                    periodic: flags & 1 != 0,
-                    returned: flags & 2 != 0,
-                    user: flags & 4 != 0,
+                    kind: KINDS[flags / 4],
+                    returned: flags & 1 != 0,
+                    user: flags & 2 != 0,
                     state,
                 })
             })
@@ -58,12 +64,13 @@ fn each_field_is_read_from_its_own_bits() {
         let read = Fields {
             due: word.due().0,
             seq: word.seq(),
-            periodic: word.is_periodic(),
+            kind: word.kind(),
             returned: word.has_returned(),
             user: word.has_user(),
             state: word.state(),
         };
         assert_eq!(read, fields);
+        assert_eq!(word.is_periodic(), fields.kind == Kind::Periodic);
         let over = [State::Expired, State::Cancelled, State::TaskTaken].contains(&fields.state);
         assert_eq!(word.is_over(), over);
         let abandoned = over && !fields.user && !fields.returned;
@@ -95,33 +102,38 @@ fn each_change_leaves_the_other_fields_alone() {
             ..fields
         };
         assert_eq!(word.with_handle(Word::RETURNED), returned.word());
-        let seq = (fields.seq + 1) % 0x2000;
-        assert_eq!(word.next_seq(), seq);
-        assert_eq!(word.with_next_seq(), Fields { seq, ..fields }.word());
-        assert_eq!(word.freed(), Word(u64::from(fields.seq) * 64));
+        for (due, stamp) in [(0, 0), (9, 0xabc_d123)] {
+            let expected = Fields {
+                due,
+                seq: stamp & 0x7ff,
+                state: State::Armed,
+                ..fields
+            };
+            assert_eq!(word.rearmed(Tick(due), stamp), expected.word());
+        }
     }
 }
 
 #[test]
 fn a_slot_is_armed_with_its_users_handle() {
-    for (due, seq) in [(0, 0), (9, 0x1fff), (Tick::NEVER.0, 0x1555)] {
-        for periodic in [false, true] {
+    for (due, stamp) in [(0, 0), (9, 0x1_2fff), (Tick::NEVER.0, 0x555)] {
+        for kind in KINDS {
             let expected = Fields {
                 due,
-                seq,
-                periodic,
+                seq: stamp & 0x7ff,
+                kind,
                 returned: false,
                 user: true,
                 state: State::Armed,
             };
-            assert_eq!(Word::armed(Tick(due), seq, periodic), expected.word());
+            assert_eq!(Word::armed(Tick(due), stamp, kind), expected.word());
         }
     }
 }
 
 #[test]
 fn a_runner_ends_both_kinds_of_run_with_one_addition() {
-    let running = Word::armed(Tick(7), 3, false).with_state(State::Running);
+    let running = Word::armed(Tick(7), 3, Kind::Once).with_state(State::Running);
     assert_eq!(
         Word(running.0 + Word::END_RUN),
         running.with_state(State::Expired)
@@ -135,9 +147,9 @@ fn a_runner_ends_both_kinds_of_run_with_one_addition() {
 
 #[test]
 fn a_word_is_shown_field_by_field() {
-    let word = Word::armed(Tick(7), 3, true);
+    let word = Word::armed(Tick(7), 3, Kind::Periodic);
     assert_eq!(format!("{word:?}"), "Armed at tick 7, seq 3 P U");
     let stopped = word.with_state(State::Stopped).with_handle(Word::RETURNED);
     assert_eq!(format!("{stopped:?}"), "Stopped at tick 7, seq 3 P R U");
-    assert_eq!(format!("{:?}", word.freed()), "Free at tick 0, seq 3");
+    assert_eq!(format!("{:?}", Word::FREE), "Free at tick 0, seq 0");
 }

@@ -8,11 +8,11 @@ impl Driven for Idle {
         false
     }
 
-    fn next_tick(&self, _now: u64) -> Option<(u64, Tick)> {
+    fn next_due(&self, _now: u64) -> Option<u64> {
         None
     }
 
-    fn process_tick(self: Arc<Self>, _boundary: Tick) {}
+    fn turn(self: Arc<Self>) {}
 
     fn catch_up(self: Arc<Self>) {}
 }

@@ -4,7 +4,7 @@ use crate::entry::SlotId;
 fn bucket(entries: u32) -> Bucket {
     let mut bucket = Bucket::EMPTY;
     for slot in 0..entries {
-        bucket.push(Entry::new(Tick(1), 0, SlotId::from_number(slot), 0));
+        bucket.push(Entry::new(Tick(1), SlotId::from_number(slot)));
     }
     bucket
 }
@@ -16,41 +16,19 @@ fn room_after_a_sweep(room: usize, entries: usize) -> usize {
     bucket.reserve(room);
     assert_eq!(bucket.bytes(), room * size_of::<Entry>());
     for _ in 0..entries {
-        bucket.push(Entry::new(Tick(1), 0, SlotId::from_number(0), 0));
+        bucket.push(Entry::new(Tick(1), SlotId::from_number(0)));
     }
-    bucket.finish_sweep(&mut Progress::default());
+    assert_eq!(bucket.sweep(&|_| false), 0);
     bucket.bytes() / size_of::<Entry>()
 }
 
 #[test]
-fn a_gap_is_closed_when_it_is_more_than_half_of_the_bucket() {
+fn a_sweep_keeps_the_order_and_returns_the_number_removed() {
     let mut bucket = bucket(20);
-    let mut progress = Progress::default();
-    // Two alive, then a gap that grows.
-    let is_dead = |entry: Entry| entry.slot().number() >= 2;
-    bucket.sweep(&mut progress, 12, &is_dead);
-    assert_eq!((bucket.len(), progress.kept, progress.seen), (20, 2, 12));
-    bucket.sweep(&mut progress, 1, &is_dead);
-    assert_eq!((bucket.len(), progress.kept, progress.seen), (9, 2, 2));
-    let alive = bucket.alive(progress);
-    assert!(
-        alive
-            .iter()
-            .map(|entry| entry.slot().number())
-            .eq([0, 1].into_iter().chain(13..20))
-    );
-}
-
-#[test]
-fn a_sweep_says_whether_it_has_removed_anything() {
-    let mut bucket = bucket(3);
-    let mut progress = Progress::default();
-    bucket.sweep(&mut progress, 2, &|_| false);
-    bucket.sweep(&mut progress, 2, &|_| false);
-    assert!(!bucket.finish_sweep(&mut progress));
-    bucket.sweep(&mut progress, 1, &|_| true);
-    bucket.sweep(&mut progress, 2, &|_| false);
-    assert!(bucket.finish_sweep(&mut progress));
+    let is_dead = |entry: Entry| entry.slot().number() % 3 == 0;
+    assert_eq!(bucket.sweep(&is_dead), 7);
+    let left = bucket.entries().iter().map(|entry| entry.slot().number());
+    assert!(left.eq((0..20).filter(|number| number % 3 != 0)));
 }
 
 #[test]

@@ -5,7 +5,6 @@ use crate::time::Tick;
 use crate::wheel::Wheel;
 use crate::wheel::hashed::HashedWheel;
 use crate::wheel::model::{HashedPair, LAST, Rng, Seed, entry};
-use std::cell::Cell;
 
 fn advance(wheel: &mut HashedWheel, to: u64) -> Vec<Entry> {
     let mut due = Vec::new();
@@ -230,44 +229,23 @@ fn next_work_forgets_what_a_sweep_has_removed() {
 }
 
 #[test]
-fn a_million_entries_in_one_bucket_are_swept_in_steps() {
-    const ENTRIES: u32 = 1_000_000;
-    const STEP: usize = 4096;
+fn a_step_of_a_sweep_looks_at_whole_buckets() {
+    const ENTRIES: u32 = 100_000;
     let mut wheel = HashedWheel::new(64);
     for slot in 0..ENTRIES {
-        // Half of them in the next round.
+        // Half of them in the next round, and another bucket behind.
         wheel.insert(entry(7 + u64::from(slot % 2) * 64, slot));
+        wheel.insert(entry(9, ENTRIES + slot));
     }
-    let looks = Cell::new(0);
-    let sweep = |wheel: &mut HashedWheel, steps: usize| {
-        for _ in 0..steps {
-            let looked = wheel.sweep(STEP, &|entry: Entry| {
-                looks.set(looks.get() + 1);
-                entry.slot().number() % 10 != 7 && entry.slot().number() % 10 != 8
-            });
-            assert_eq!(looked, STEP);
-        }
-        looks.get()
-    };
-    assert_eq!(sweep(&mut wheel, 100), 409_600);
-    // The bucket expires in the midst of it: those swept so far must not come out, the others must.
-    let due = advance(&mut wheel, 7);
-    let expected = (0..ENTRIES)
-        .step_by(2)
-        .filter(|&s| s >= 409_600 || s % 10 == 8);
-    assert!(due.iter().map(|e| e.slot().number()).eq(expected));
-    // The sweep goes on where it was: behind the 409 600 first.
-    let left = ENTRIES as usize / 2 - 409_600 / 2;
-    sweep(&mut wheel, left.div_ceil(STEP) - 1);
-    wheel.sweep(left % STEP, &|entry: Entry| entry.slot().number() % 10 != 7);
+    let sweep = |wheel: &mut HashedWheel| wheel.sweep(1, &|e: Entry| e.slot().number() % 10 != 8);
+    assert_eq!(sweep(&mut wheel), ENTRIES as usize);
     wheel.check();
-    let expected = (0..ENTRIES).filter(|slot| slot % 10 == 7);
-    assert!(
-        advance(&mut wheel, 71)
-            .iter()
-            .map(|e| e.slot().number())
-            .eq(expected)
-    );
+    assert_eq!(wheel.len(), ENTRIES as usize / 10 + ENTRIES as usize);
+    let due = advance(&mut wheel, 7);
+    let expected = (0..ENTRIES).filter(|slot| slot % 10 == 8);
+    assert!(due.iter().map(|e| e.slot().number()).eq(expected));
+    assert_eq!(sweep(&mut wheel), ENTRIES as usize, "the other bucket");
+    assert_eq!(advance(&mut wheel, 9).len(), ENTRIES as usize / 10);
     assert_eq!(wheel.len(), 0);
 }
 

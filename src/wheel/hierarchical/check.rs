@@ -1,6 +1,6 @@
 //! A look inside the wheel, for its tests.
 
-use super::{HierarchicalWheel, Place, Progress, Queued};
+use super::{HierarchicalWheel, Place, Queued};
 use crate::entry::Entry;
 use crate::time::Tick;
 use std::cmp::Reverse;
@@ -35,14 +35,7 @@ impl HierarchicalWheel {
     fn each_bucket(&self, mut visit: impl FnMut(Place, &[Entry])) {
         for (level, row) in self.levels.iter().map(|level| &level.buckets).enumerate() {
             for (bucket, entries) in row.all_occupied() {
-                let place = Place { level, bucket };
-                let swept = self.sweep.place == place;
-                let progress = if swept {
-                    self.sweep.progress
-                } else {
-                    Progress::default()
-                };
-                visit(place, &entries.alive(progress));
+                visit(Place { level, bucket }, entries.entries());
             }
         }
     }

@@ -37,9 +37,6 @@ impl<W: Wheel> Engine<W> {
             return false;
         };
         self.memory_back.at = shared.discard_free_slots(at);
-        if self.memory_back.at.is_none() {
-            shared.queue().discard_free();
-        }
         true
     }
 }

@@ -3,17 +3,16 @@
 //! The timer is on a manual clock, but the test has put its own engine in its place: the clock moves time, and nothing
 //! happens unless the test does it.
 
+use super::Engine;
 use super::sweep::{MAX_DEAD, SWEEP_STEP};
-use super::{Engine, MOVE_NANOS, TRANSFER_NANOS};
-use crate::entry::{Entry, Liveness, SlotId};
-use crate::metrics::WheelCounters;
+use crate::entry::{Entry, SlotId};
 use crate::shared::{Driver, Settings, Shared};
 use crate::time::{Clock, Scale, Tick};
 use crate::wheel::Wheel;
 use crate::wheel::hashed::HashedWheel;
 use crate::{HashedWheelTimer, ManualClock, Timeout, TimerHandle};
-use std::mem;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(10);
@@ -56,20 +55,33 @@ impl Bench {
     }
 
     fn transfer(&mut self) -> u64 {
-        self.engine.transfer(&self.shared);
+        self.engine.settle(&self.shared);
         self.timer.stats().transferred
     }
 
     /// Visits a boundary; how many have been moved and how many have fired after it.
     fn process_tick(&mut self, boundary: u64) -> (u64, u64) {
-        self.engine.process_tick(&self.shared, Tick(boundary));
+        self.engine
+            .process_tick(&self.shared, Tick(boundary), Tick(boundary));
         let stats = self.timer.stats();
         (stats.transferred, stats.expired)
     }
 
-    fn next_tick(&mut self) -> Option<u64> {
-        let next = self.engine.next_tick(&self.shared);
-        next.map(|boundary| boundary.0)
+    fn next_tick(&mut self) -> u64 {
+        self.engine.next_tick(&self.shared).0
+    }
+
+    fn step(&mut self, passed: u64) -> bool {
+        self.engine.step(&self.shared, Tick(passed))
+    }
+
+    /// Files so many entries in the wheel that no look can tell from that of the slot 0.
+    fn copy(&mut self, count: usize) {
+        let id = SlotId::from_number(0);
+        let copy = Entry::new(self.shared.slot(id).status().due, id);
+        assert!(!self.shared.slot(id).is_dead(copy));
+        (0..count).for_each(|_| self.engine.wheel.insert(copy));
+        self.engine.transferred += count as u64;
     }
 
     /// Files so many entries in the wheel.
@@ -89,59 +101,16 @@ impl Drop for Bench {
     }
 }
 
-/// A wheel whose first insertion takes a while.
-struct SlowWheel {
-    wheel: HashedWheel,
-    clock: ManualClock,
-    pause: Duration,
-}
-
-impl Wheel for SlowWheel {
-    fn now(&self) -> Tick {
-        self.wheel.now()
-    }
-
-    fn len(&self) -> usize {
-        self.wheel.len()
-    }
-
-    fn insert(&mut self, entry: Entry) {
-        self.clock.advance(mem::take(&mut self.pause));
-        self.wheel.insert(entry);
-    }
-
-    fn next_expiration(&self) -> Option<Tick> {
-        self.wheel.next_expiration()
-    }
-
-    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, liveness: &impl Liveness) {
-        self.wheel.advance(to, due, liveness);
-    }
-
-    fn sweep(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
-        self.wheel.sweep(limit, liveness)
-    }
-
-    fn counters(&self) -> WheelCounters {
-        self.wheel.counters()
-    }
-
-    fn bytes(&self) -> usize {
-        self.wheel.bytes()
-    }
-}
-
-/// As [`Bench`], on the way of a system clock: what is due soon is copied, the rest stays in the queue.
+/// As [`Bench`], for a loop of the caller's.
 struct Loop {
     clock: ManualClock,
     shared: Arc<Shared>,
     timer: TimerHandle,
-    engine: Engine<SlowWheel>,
+    engine: Engine<HashedWheel>,
 }
 
 impl Loop {
-    /// `pause` is what the first insertion in the wheel takes.
-    fn new(pause: Duration) -> Loop {
+    fn new() -> Loop {
         let clock = ManualClock::new();
         let settings = Settings {
             name: "loop",
@@ -153,21 +122,18 @@ impl Loop {
             has_executor: false,
             is_driven: true,
             fine_ticks: false,
+            slow_task: u64::MAX,
+            is_global: false,
         };
         let shared = Shared::new(settings, crate::worker::hashed(1)(None, 1));
         shared.start_driven();
-        let wheel = SlowWheel {
-            wheel: HashedWheel::new(512),
-            clock: clock.clone(),
-            pause,
-        };
         // Not at the clock's zero, where a difference and a sum are the same.
         clock.advance(3 * FAR + TICK / 2);
         Loop {
             clock,
             timer: TimerHandle::new(Arc::clone(&shared)),
             shared,
-            engine: Engine::new(wheel, None, usize::MAX),
+            engine: Engine::new(HashedWheel::new(512), None, usize::MAX),
         }
     }
 
@@ -211,7 +177,7 @@ fn a_worker_without_room_does_not_sleep_beyond_the_next_boundary() {
     // It may have overlooked this one, which is due soon.
     bench.push(1, TICK);
     assert_eq!(bench.transfer(), 1);
-    assert_eq!(bench.engine.next_wakeup(&bench.shared), Tick(1));
+    assert_eq!(bench.next_tick(), 1);
     assert!(
         !bench.engine.can_transfer_before(Tick(1)),
         "crowds need not wake it"
@@ -222,24 +188,43 @@ fn a_worker_without_room_does_not_sleep_beyond_the_next_boundary() {
     );
     assert_eq!(bench.process_tick(1), (1, 0));
     assert_eq!(bench.process_tick(2), (2, 1));
-    assert_eq!(bench.engine.next_wakeup(&bench.shared), Tick(360_000));
+    assert_eq!(bench.next_tick(), 360_000);
 }
 
 #[test]
-fn the_last_look_before_a_sleep_finds_what_has_come() {
-    let mut bench = Bench::new(100);
-    bench.push(1, FAR);
-    bench.transfer();
-    let wakeup = bench.engine.next_wakeup(&bench.shared);
-    assert!(!bench.engine.transfer_and_recheck(&bench.shared, wakeup));
-    bench.push(1, FAR + TICK);
-    assert!(
-        !bench.engine.transfer_and_recheck(&bench.shared, wakeup),
-        "later than the plan"
+fn a_look_moves_nothing_and_the_very_next_boundary_has_work_while_anything_waits() {
+    let mut bench = Loop::new();
+    let next = |bench: &mut Loop| bench.engine.next_tick(&bench.shared);
+    assert_eq!(next(&mut bench), Tick::NEVER);
+    for delay in [100, 200, 5, 1] {
+        bench.push(1, delay * TICK);
+        assert_eq!(next(&mut bench), bench.engine.wheel.now().next());
+    }
+    assert_eq!(bench.engine.transferred, 0);
+    bench.engine.settle(&bench.shared);
+    assert_eq!(bench.engine.transferred, 4);
+    let due = bench.shared.passed().0 + 2;
+    assert_eq!(next(&mut bench), Tick(due), "nothing waits any more");
+}
+
+#[test]
+fn after_a_sleep_no_boundary_is_skipped_at_which_what_was_pushed_is_due() {
+    let mut bench = Loop::new();
+    bench
+        .engine
+        .skip_idle_ticks(&bench.shared, bench.shared.passed());
+    let due = bench.shared.passed().0 + 2;
+    bench.push(1, TICK);
+    bench.clock.advance(10 * TICK);
+    bench
+        .engine
+        .account_for_sleep(&bench.shared, bench.shared.passed());
+    assert_eq!(bench.engine.wheel.now(), Tick(due - 1));
+    assert!(bench.engine.step(&bench.shared, bench.shared.passed()));
+    assert_eq!(
+        (bench.engine.fired, bench.engine.wheel.now()),
+        (1, Tick(due))
     );
-    bench.push(1, 5 * TICK);
-    assert!(bench.engine.transfer_and_recheck(&bench.shared, wakeup));
-    assert_eq!(bench.engine.next_wakeup(&bench.shared), Tick(5));
 }
 
 #[test]
@@ -249,7 +234,7 @@ fn after_a_sleep_boundaries_without_work_count_as_processed() {
     // Too few to have been waiting for long: they came just now.
     bench.push(35, Duration::ZERO);
     bench.engine.account_for_sleep(&bench.shared, Tick(100));
-    assert_eq!(bench.next_tick(), Some(101));
+    assert_eq!(bench.next_tick(), 101);
     assert_eq!(bench.transfer(), 10);
     assert_eq!(bench.process_tick(101), (10, 10));
     assert_eq!(bench.process_tick(102), (20, 20));
@@ -263,13 +248,13 @@ fn after_a_sleep_a_backlog_gets_the_room_of_the_boundaries_it_waited_through() {
     bench.clock.advance(100 * TICK);
     bench.engine.account_for_sleep(&bench.shared, Tick(99));
     // It needs six boundaries beside the one that comes: 7 × 3 000 ≥ 20 000.
-    assert_eq!(bench.next_tick(), Some(94));
+    assert_eq!(bench.next_tick(), 94);
     for boundary in 94..=99 {
         let moved = (boundary - 93) * 3_000;
         assert_eq!(bench.process_tick(boundary), (moved, 0), "one room each");
     }
     assert_eq!(bench.process_tick(100), (BACKLOG as u64, 0));
-    assert_eq!(bench.next_tick(), Some(360_000));
+    assert_eq!(bench.next_tick(), 360_000);
 }
 
 #[test]
@@ -279,7 +264,7 @@ fn a_backlog_that_has_not_waited_long_is_not_given_more_than_it_missed() {
     bench.push(20_000, FAR);
     bench.clock.advance(2 * TICK);
     bench.engine.account_for_sleep(&bench.shared, Tick(99));
-    assert_eq!(bench.next_tick(), Some(99), "since 98");
+    assert_eq!(bench.next_tick(), 99, "since 98");
 }
 
 #[test]
@@ -301,35 +286,34 @@ fn a_sweep_keeps_pace_with_what_comes_in_at_every_boundary() {
     }
 }
 
-/// As after `seq` has wrapped within one life: entries that no look can tell from the live one.
 #[test]
 fn a_sweep_that_finds_nothing_dead_comes_to_an_end() {
     let mut bench = Bench::new(usize::MAX);
     bench.push(1, FAR);
-    let shared = Arc::clone(&bench.shared);
-    let id = SlotId::from_number(0);
-    let slot = shared.slot(id);
-    let (due, seq) = (slot.status().due, slot.seq());
-    let copy = Entry::new(due, seq, id, 0);
-    assert_eq!(slot.live_due(copy), Some(due));
-    let mut filed = 0;
+    bench.transfer();
     let mut steps = 0;
     for round in 1..=20 {
-        for _ in 0..5_000 {
-            bench.shared.enqueue(copy);
-        }
-        filed += 5_000;
+        bench.copy(5_000);
         bench.process_tick(round);
         while bench.engine.sweep(&bench.shared) {
             steps += 1;
             assert!(steps < 1_000, "it does not end");
         }
-        assert_eq!(bench.timer.stats().filed, filed + 1, "all look alive");
+        assert_eq!(
+            bench.timer.stats().filed,
+            5_000 * round + 1,
+            "all look alive"
+        );
     }
     // Not anew for every entry that comes.
     assert!(steps < 300, "{steps} steps");
     // When they turn out to be dead, they go with the next round.
-    assert!(slot.cancel(|| shared.count(|counters| counters.cancelled.add(1))));
+    let (shared, slot) = (Arc::clone(&bench.shared), SlotId::from_number(0));
+    assert!(
+        shared
+            .slot(slot)
+            .cancel(|| shared.count(|counters| counters.cancelled.add(1)))
+    );
     bench.push(60_000, FAR);
     bench.process_tick(21);
     while bench.engine.sweep(&shared) {}
@@ -338,31 +322,15 @@ fn a_sweep_that_finds_nothing_dead_comes_to_an_end() {
 }
 
 #[test]
-fn the_worker_wakes_so_early_that_all_that_waits_can_be_moved() {
-    let lead = |max_transfers: usize, waiting: usize| {
-        let mut bench = Bench::new(max_transfers);
-        bench.push(waiting, FAR);
-        bench.engine.reader.look(bench.shared.queue(), 0);
-        bench.engine.lead(&bench.shared)
-    };
-    assert_eq!(lead(10, 0), 1, "nothing waits");
-    assert_eq!(lead(10, 25), 3, "two boundaries' worth");
-    let in_a_tick = TICK.as_nanos() as usize / MOVE_NANOS as usize;
-    assert_eq!(lead(usize::MAX, 2 * in_a_tick), 3, "two ticks of work");
-}
-
-#[test]
-fn no_boundary_comes_before_its_time_or_before_the_queue_is_looked_at() {
+fn a_step_processes_no_boundary_before_its_time() {
     let mut bench = Bench::new(1);
-    assert_eq!(bench.engine.next_filed_tick(Tick(9)), None, "nothing filed");
+    assert!(!bench.step(9), "nothing is pending");
     bench.push(1, 5 * TICK);
     bench.transfer();
-    assert_eq!(bench.engine.next_filed_tick(Tick(4)), None, "not yet");
-    assert_eq!(bench.engine.next_filed_tick(Tick(5)), Some(Tick(5)));
-    assert_eq!(bench.engine.next_filed_tick(Tick(6)), Some(Tick(5)));
-    bench.push(1, TICK);
-    bench.transfer();
-    assert_eq!(bench.engine.next_filed_tick(Tick(6)), None, "one is queued");
+    assert!(!bench.step(4), "not yet");
+    assert!(bench.step(6));
+    assert_eq!(bench.engine.wheel.now(), Tick(5));
+    assert!(!bench.step(6), "nothing is left");
 }
 
 #[test]
@@ -371,74 +339,107 @@ fn no_room_is_given_for_a_boundary_that_was_processed_before() {
     bench.process_tick(1);
     bench.push(35, FAR);
     assert_eq!(bench.transfer(), 10);
-    bench.engine.skip_idle_ticks(&bench.shared, Tick(1));
+    bench.engine.skip_to(&bench.shared, Tick(1));
     assert_eq!(bench.transfer(), 10);
     bench.engine.skip_idle_ticks(&bench.shared, Tick(2));
+    assert_eq!(bench.engine.wheel.now(), Tick(1), "what waits may be due");
+    bench.engine.skip_to(&bench.shared, Tick(2));
     assert_eq!(bench.transfer(), 20);
 }
 
 #[test]
-fn what_is_pushed_once_a_later_boundary_was_chosen_waits_for_the_next() {
+fn an_entry_that_is_pushed_once_a_later_boundary_was_chosen_comes_first() {
     let mut bench = Bench::new(10);
     bench.push(1, 5 * TICK);
     bench.transfer();
-    assert_eq!(bench.next_tick(), Some(5));
+    assert_eq!(bench.next_tick(), 5);
     bench.push(1, TICK);
-    assert_eq!(bench.process_tick(5), (1, 1));
-    assert_eq!(bench.next_tick(), Some(6));
-    assert_eq!(bench.process_tick(6), (2, 2));
+    assert_eq!(bench.process_tick(5), (2, 1));
+    assert_eq!(bench.engine.wheel.now(), Tick(1));
+    assert_eq!(bench.next_tick(), 5);
+    assert_eq!(bench.process_tick(5), (2, 2));
 }
 
+/// An entry of a later boundary is in the wheel, and many slots that are due earlier wait: they come first, in one step or more.
 #[test]
-fn what_has_to_leave_the_queue_takes_along_what_is_due_a_tenth_of_a_second_later() {
-    let mut bench = Loop::new(Duration::ZERO);
-    // A few would be taken out whole.
-    bench.push(1_000, FAR);
-    for (delay, moved) in [(12, 0), (5, 0), (0, 2), (9, 2), (0, 4), (100, 4)] {
-        bench.push(1, delay * TICK);
-        bench.engine.transfer(&bench.shared);
-        assert_eq!(bench.engine.transferred, moved, "{delay} ticks");
-    }
-}
-
-#[test]
-fn a_transfer_goes_on_until_it_has_taken_its_time() {
+fn no_boundary_comes_before_what_waits_for_an_earlier_one() {
     const MANY: usize = 10_000;
-    let moved = |pause: u64| {
-        let mut bench = Loop::new(Duration::from_nanos(pause));
-        bench.push(MANY, Duration::ZERO);
-        bench.engine.transfer(&bench.shared);
-        let all = bench.engine.transferred >= MANY as u64;
-        assert_eq!(bench.engine.is_transferring(), !all);
-        all
+    let mut bench = Loop::new();
+    let later = Arc::new(AtomicU64::new(0));
+    let fired = Arc::clone(&later);
+    let (clock, task_clock) = (bench.clock.clone(), bench.clock.clone());
+    let order = move |_: &Timeout| {
+        fired.store(task_clock.now().as_nanos() as u64, Ordering::Relaxed);
     };
-    assert!(moved(0));
-    assert!(moved(TRANSFER_NANOS));
-    assert!(!moved(TRANSFER_NANOS + 1));
+    bench.timer.new_timeout(order, 3 * TICK).unwrap();
+    bench.engine.settle(&bench.shared);
+    bench.push(MANY, TICK);
+    clock.advance(20 * TICK);
+    let passed = bench.shared.passed();
+    while bench.engine.fired < MANY as u64 {
+        assert!(bench.engine.step(&bench.shared, passed));
+        assert_eq!(later.load(Ordering::Relaxed), 0, "the later one has run");
+    }
+    assert!(bench.engine.step(&bench.shared, passed));
+    assert_ne!(later.load(Ordering::Relaxed), 0);
+}
+
+/// With a cap, what waits belongs to the next boundary, and what is in the wheel for that runs with it.
+#[test]
+fn under_the_cap_boundaries_run_in_order_and_what_was_scheduled_first_moves_first() {
+    let mut bench = Bench::new(2);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let note = |n: u32| {
+        let seen = Arc::clone(&seen);
+        move |_: &Timeout| seen.lock().unwrap().push(n)
+    };
+    let first: Vec<_> = (0..4)
+        .map(|n| bench.timer.new_timeout(note(n), TICK).unwrap())
+        .collect();
+    // Armed again in the slots that wait in front: they are the last now.
+    for (n, timeout) in (4..).zip(first.into_iter().take(2)) {
+        assert!(timeout.cancel());
+        drop(timeout);
+        bench.timer.new_timeout(note(n), TICK).unwrap();
+    }
+    let slots = (0..6).filter(|n| bench.shared.slot(SlotId::from_number(*n)).find().is_some());
+    assert_eq!(slots.count(), 4, "slots were used again");
+    bench.clock.advance(TICK);
+    assert_eq!(bench.process_tick(1), (2, 2));
+    assert_eq!(*seen.lock().unwrap(), [2, 3]);
+    bench.timer.new_timeout(note(9), TICK).unwrap();
+    assert_eq!(bench.process_tick(2), (4, 4));
+    assert_eq!(*seen.lock().unwrap(), [2, 3, 4, 5], "as they were armed");
+    assert_eq!(bench.process_tick(3), (5, 5));
 }
 
 #[test]
-fn a_turn_knows_how_many_transfers_meet_all_that_waits() {
-    let mut bench = Loop::new(Duration::ZERO);
-    assert_eq!(bench.engine.transfers_to_go(&bench.shared), 0);
-    bench.push(10_000, FAR);
-    assert_eq!(bench.engine.transfers_to_go(&bench.shared), 3);
+fn a_backlog_that_ends_with_the_budget_gives_its_memory_back() {
+    let mut bench = Bench::new(1_000);
+    bench.push(5_000, FAR);
+    for boundary in 1..=5 {
+        bench.process_tick(boundary);
+    }
+    assert_eq!(bench.timer.stats().transferred, 5_000);
+    assert!(bench.engine.backlog.is_empty());
+    assert!(bench.engine.backlog.capacity() < 100);
 }
 
 #[test]
-fn a_plan_counts_the_few_dead_entries_that_it_sweeps() {
-    let mut bench = Loop::new(Duration::ZERO);
+fn the_few_dead_entries_that_a_plan_sweeps_are_counted() {
+    let mut bench = Loop::new();
     let timeouts = bench.push(5, 5 * TICK);
-    bench.engine.transfer(&bench.shared);
+    bench.engine.settle(&bench.shared);
     for timeout in &timeouts[..3] {
         assert!(timeout.cancel());
     }
-    let due = bench.shared.passed().0 + 6;
-    assert_eq!(bench.engine.plan(&bench.shared), Tick(due));
+    let due = Tick(bench.shared.passed().0 + 6);
+    assert_eq!(bench.engine.announce_plan(&bench.shared), Some(due));
     assert_eq!((bench.engine.swept, bench.engine.wheel.len()), (3, 2));
     assert!(timeouts[3].cancel());
     bench.clock.advance(TICK);
-    assert_eq!(bench.engine.plan(&bench.shared), Tick(due));
+    bench.engine.end_planned_sleep(&bench.shared);
+    assert_eq!(bench.engine.announce_plan(&bench.shared), Some(due));
     assert_eq!((bench.engine.swept, bench.engine.wheel.len()), (4, 1));
 }
 
@@ -462,15 +463,8 @@ fn a_round_in_vain_is_followed_by_another_after_half_as_many_transfers() {
     let mut bench = Bench::new(usize::MAX);
     bench.push(1, FAR);
     bench.transfer();
-    let id = SlotId::from_number(0);
-    let slot = bench.shared.slot(id);
-    // As if `seq` had wrapped: no look can tell it from the live one.
-    let copy = Entry::new(slot.status().due, slot.seq(), id, 0);
     let mut file = |count: usize| {
-        for _ in 0..count {
-            bench.shared.enqueue(copy);
-        }
-        bench.engine.transfer(&bench.shared);
+        bench.copy(count);
         bench.engine.sweep(&bench.shared)
     };
     assert!(file(9_999), "all 10 000 are looked at");
@@ -480,19 +474,25 @@ fn a_round_in_vain_is_followed_by_another_after_half_as_many_transfers() {
 
 #[test]
 fn a_step_of_a_sweep_is_twice_what_has_come_in_and_no_less_than_some() {
-    const DEAD: usize = 40_000;
+    const BUCKETS: u32 = 400;
+    const IN_EACH: usize = 100;
     let step = |come_in: u64| {
         let mut bench = Bench::new(usize::MAX);
-        for timeout in bench.file(DEAD) {
-            assert!(timeout.cancel());
+        for bucket in 0..BUCKETS {
+            bench.push(IN_EACH, FAR + bucket * TICK);
         }
+        bench.transfer();
+        bench.timer.cancel_all();
         bench.engine.swept_at = bench.engine.transferred - come_in;
         assert!(bench.engine.sweep(&bench.shared));
         let stats = bench.timer.stats();
-        assert_eq!(stats.swept + stats.filed, DEAD as u64);
+        assert_eq!(
+            stats.swept + stats.filed,
+            u64::from(BUCKETS) * IN_EACH as u64
+        );
         stats.swept as usize
     };
-    assert_eq!(step(0), SWEEP_STEP);
+    assert_eq!(step(0), SWEEP_STEP.next_multiple_of(IN_EACH));
     assert_eq!(step(10_000), 20_000);
 }
 

@@ -1,0 +1,304 @@
+//! Where the timer thread finds an armed slot: `slots/slot/place.rs` on real slots, queue and reader, with a wheel that is a
+//! list. At the end of each run the slot is armed, nobody is on the way any more, and after one more look the timer thread
+//! must have an entry of it that counts, at its due tick or earlier.
+
+use super::{Probe, Slot, arm_number, explore, unexplored};
+use crate::entry::{Entry, SlotId};
+use crate::queue::{PendingQueue, Reader};
+use crate::slots::{Handle, Place, Slots};
+use crate::time::Tick;
+use loom::thread;
+use std::sync::Arc;
+
+const ID: SlotId = SlotId::from_number(0);
+
+/// A timer with one slot.
+struct Timer {
+    slots: Slots<()>,
+    queue: PendingQueue,
+}
+
+impl Timer {
+    fn new() -> Arc<Timer> {
+        Arc::new(Timer {
+            slots: Slots::new(),
+            queue: PendingQueue::new(),
+        })
+    }
+
+    fn slot(&self) -> &Slot {
+        self.slots.get(ID)
+    }
+
+    fn push(&self, shard: u32, due: u64) {
+        let shard = self.queue.shard(shard);
+        self.queue.push(shard, ID, Tick(due), || Tick::ZERO);
+    }
+
+    /// As `Shared::schedule`. What is to be done is said by the place.
+    fn arm(&self, shard: u32, due: u64) -> Place {
+        let (place, _) = arm_number(self.slot(), Probe::default().task(), due);
+        match place {
+            Place::Nowhere => self.push(shard, due),
+            Place::Queued => self.queue.hasten(Tick(due), || Tick::ZERO),
+            Place::Filed | Place::Far => {}
+        }
+        place
+    }
+
+    /// Cancels the timeout and frees the slot.
+    fn end(&self) {
+        assert!(self.slot().cancel(|| ()));
+        let _ = self.slot().release_here(Handle::User);
+        self.slot().free_here();
+    }
+
+    /// As `Timeout::reset`.
+    fn reset(&self, shard: u32, due: u64) -> Place {
+        assert!(self.slot().reset(Tick(due)));
+        let place = self.slot().place(Tick(due));
+        if place == Place::Nowhere {
+            self.push(shard, due);
+        }
+        place
+    }
+}
+
+/// The timer thread.
+struct Worker {
+    timer: Arc<Timer>,
+    reader: Reader,
+    wheel: Vec<Entry>,
+    now: Tick,
+}
+
+impl Worker {
+    fn new(timer: &Arc<Timer>) -> Worker {
+        Worker {
+            timer: Arc::clone(timer),
+            reader: Reader::default(),
+            wheel: Vec::new(),
+            now: Tick::ZERO,
+        }
+    }
+
+    /// One whose slot is filed for that tick, and free.
+    fn filed(timer: &Arc<Timer>, due: u64) -> Worker {
+        let mut worker = Worker::new(timer);
+        assert_eq!(timer.arm(0, due), Place::Nowhere);
+        worker.transfer();
+        assert_eq!(worker.wheel, [Entry::new(Tick(due), ID)]);
+        timer.end();
+        worker
+    }
+
+    /// As `Engine::transfer`. Returns how many numbers were popped.
+    fn transfer(&mut self) -> usize {
+        let mut popped = 0;
+        let timer = Arc::clone(&self.timer);
+        self.reader.look(&timer.queue);
+        let mut taken = Vec::new();
+        self.reader
+            .take(&timer.queue, &mut |ids| taken.extend_from_slice(ids));
+        for id in taken {
+            popped += 1;
+            timer.slots.clear_queued(&[id]);
+            self.file();
+        }
+        popped
+    }
+
+    fn file(&mut self) {
+        self.wheel.extend(self.timer.slots.file(ID, self.now));
+    }
+
+    /// As `Engine::meet`, at boundary `now`, without a claim. Returns `true` if the slot is due.
+    fn meet(&mut self, now: u64) -> bool {
+        self.now = Tick(now);
+        let due = self.wheel.iter().position(|entry| entry.due() <= self.now);
+        let Some(place) = due else { return false };
+        let entry = self.wheel.remove(place);
+        if self.timer.slots.clear_filed(&mut [entry], &[]) == 0 {
+            return false;
+        }
+        match self.timer.slot().find() {
+            Some(found) if found.due <= self.now => true,
+            Some(_) => {
+                self.file();
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Removes dead entries.
+    fn sweep(&mut self) {
+        let slot = self.timer.slot();
+        self.wheel.retain(|entry| !slot.is_dead(*entry));
+    }
+
+    /// Nobody is on the way: one more look, and the slot is in the wheel for `due`, or earlier.
+    fn finds(mut self, due: u64) {
+        self.transfer();
+        let slot = self.timer.slot();
+        assert_eq!(slot.status().due, Tick(due));
+        let counts = |entry: &Entry| entry.due() <= Tick(due) && !slot.is_dead(*entry);
+        assert!(self.wheel.iter().any(counts), "lost: {:?}", self.wheel);
+        assert!(slot.disarm().is_some());
+    }
+}
+
+/// The slot waits, free; it is armed again, by whatever thread, while its number is popped.
+#[test]
+fn a_slot_that_is_armed_while_its_number_is_popped_is_found() {
+    for due in [3, 9] {
+        explore([Place::Queued, Place::Nowhere, Place::Filed], move || {
+            let timer = Timer::new();
+            let mut worker = Worker::new(&timer);
+            unexplored(|| {
+                assert_eq!(timer.arm(0, 5), Place::Nowhere);
+                timer.end();
+            });
+            let caller = thread::spawn({
+                let timer = Arc::clone(&timer);
+                move || timer.arm(1, due)
+            });
+            worker.transfer();
+            let place = caller.join().unwrap();
+            worker.finds(due);
+            place
+        });
+    }
+}
+
+/// The wheel meets the entry of a free slot, or sweeps it, while the slot is armed for later.
+#[test]
+fn a_slot_that_is_armed_for_later_while_its_entry_is_met_is_found() {
+    for sweeps in [false, true] {
+        explore([Place::Filed, Place::Nowhere], move || {
+            let timer = Timer::new();
+            let mut worker = unexplored(|| Worker::filed(&timer, 5));
+            let caller = thread::spawn({
+                let timer = Arc::clone(&timer);
+                move || timer.arm(0, 9)
+            });
+            if sweeps {
+                worker.sweep();
+            } else {
+                assert!(!worker.meet(5));
+            }
+            let place = caller.join().unwrap();
+            worker.finds(9);
+            place
+        });
+    }
+}
+
+/// The same where the timeout has been moved to later, and is moved again: the entry is filed anew, for one of the two.
+#[test]
+fn a_timeout_that_is_moved_while_its_entry_is_filed_anew_is_found() {
+    for due in [7, 9] {
+        explore([Place::Filed, Place::Nowhere], move || {
+            let timer = Timer::new();
+            let mut worker = unexplored(|| {
+                let worker = Worker::filed(&timer, 5);
+                assert_eq!(timer.arm(0, 8), Place::Filed);
+                worker
+            });
+            let caller = thread::spawn({
+                let timer = Arc::clone(&timer);
+                move || timer.reset(0, due)
+            });
+            assert!(!worker.meet(5));
+            let place = caller.join().unwrap();
+            worker.finds(due);
+            place
+        });
+    }
+}
+
+/// A slot that is filed late is armed for sooner, while the timer thread files it, lower, for another arming.
+#[test]
+fn a_slot_that_is_armed_for_sooner_while_it_is_filed_is_found() {
+    explore([Place::Queued, Place::Filed, Place::Nowhere], || {
+        let timer = Timer::new();
+        let mut worker = unexplored(|| {
+            let worker = Worker::filed(&timer, 9);
+            assert_eq!(timer.arm(0, 5), Place::Nowhere);
+            worker
+        });
+        let caller = thread::spawn({
+            let timer = Arc::clone(&timer);
+            move || {
+                timer.end();
+                timer.arm(0, 6)
+            }
+        });
+        worker.transfer();
+        let place = caller.join().unwrap();
+        worker.finds(6);
+        place
+    });
+}
+
+/// Of two resets of one timeout the first is suspended when it has written the word, for ever. The second is found all the
+/// same: earlier than the first, later, or at the same tick.
+#[test]
+fn a_reset_is_found_although_another_is_suspended_before_its_push() {
+    for due in [2, 3, 4] {
+        explore([Place::Nowhere, Place::Filed], move || {
+            let timer = Timer::new();
+            let mut worker = unexplored(|| {
+                let worker = Worker::filed(&timer, 9);
+                assert_eq!(timer.arm(0, 9), Place::Filed);
+                assert!(timer.slot().reset(Tick(3)), "and no more of it");
+                worker
+            });
+            let caller = thread::spawn({
+                let timer = Arc::clone(&timer);
+                move || timer.reset(1, due)
+            });
+            let other = thread::spawn({
+                let timer = Arc::clone(&timer);
+                // Something else has the number popped.
+                move || timer.push(0, 9)
+            });
+            worker.transfer();
+            other.join().unwrap();
+            let place = caller.join().unwrap();
+            worker.finds(due);
+            place
+        });
+    }
+}
+
+/// The handover: a slot that one thread has queued for late is armed by another for soon, while the timer thread sleeps or
+/// falls asleep. The number waits in the first one's shard; the second wakes the timer thread.
+#[test]
+fn a_slot_that_waits_and_is_armed_for_sooner_wakes_the_worker() {
+    explore([Place::Queued, Place::Nowhere, Place::Filed], || {
+        let timer = Timer::new();
+        timer.queue.register_worker();
+        let callers = thread::spawn({
+            let timer = Arc::clone(&timer);
+            move || {
+                let _ = timer.arm(0, 9);
+                timer.end();
+                timer.arm(1, 3)
+            }
+        });
+        let mut worker = Worker::new(&timer);
+        let finds = |worker: &mut Worker| {
+            worker.transfer();
+            worker.wheel.iter().any(|entry| entry.due() == Tick(3))
+        };
+        while !finds(&mut worker) {
+            // Something else is due at 7.
+            let queue = &timer.queue;
+            queue.park_worker(Tick(7), true, || None, || finds(&mut worker));
+        }
+        let place = callers.join().unwrap();
+        worker.finds(3);
+        place
+    });
+}

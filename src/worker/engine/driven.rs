@@ -1,0 +1,64 @@
+//! The wait of a caller's loop, which turns when it likes and sleeps by itself.
+//!
+//! `next_due` announces the tick that it answers with as a plan, as a thread does before it sleeps; the next call ends
+//! the plan.
+
+use super::Engine;
+use crate::shared::Shared;
+use crate::time::Tick;
+use crate::wheel::Wheel;
+
+/// The number of entries in the wheel up to which all of them are looked at before the caller's loop is told when to
+/// turn again.
+const FEW: usize = 64;
+
+impl<W: Wheel> Engine<W> {
+    /// Announces the tick until which the caller's loop may sleep, and returns it. Returns `None` if an entry that was
+    /// pushed meanwhile is due earlier.
+    pub(in crate::worker) fn announce_plan(&mut self, shared: &Shared) -> Option<Tick> {
+        self.sweep_few(shared);
+        let plan = self.plan(shared);
+        shared.queue().announce_plan(plan);
+        self.planned = Some(plan);
+        // The last look, after the announcement.
+        (self.plan(shared) >= plan).then_some(plan)
+    }
+
+    /// The tick until which the caller's loop may sleep.
+    fn plan(&mut self, shared: &Shared) -> Tick {
+        let next = self.next_tick(shared);
+        // After the look: an entry that it has seen is counted as scheduled.
+        // An entry that is left may lead to a timeout that is scheduled meanwhile, and then nobody is told.
+        if shared.is_idle() && self.wheel.len() == 0 {
+            Tick::NEVER
+        } else {
+            next
+        }
+    }
+
+    /// Removes the dead entries of a wheel that holds a few, or nothing else, so that they wake nobody.
+    pub(super) fn sweep_few(&mut self, shared: &Shared) {
+        let filed = self.wheel.len();
+        let mut unseen = if filed <= FEW || shared.is_idle() {
+            filed
+        } else {
+            0
+        };
+        while unseen > 0 {
+            let looked = self.wheel.sweep(FEW, shared);
+            unseen = unseen.saturating_sub(looked.max(1));
+        }
+        self.swept += (filed - self.wheel.len()) as u64;
+    }
+
+    /// Accounts for the sleep of the caller's loop, if it has slept.
+    pub(in crate::worker) fn end_planned_sleep(&mut self, shared: &Shared) {
+        let Some(plan) = self.planned.take() else {
+            return;
+        };
+        // As after the sleep of a thread: nothing was due before the plan, nor before the push that called the hook.
+        let pushed = shared.queue().withdraw_plan();
+        let idle = pushed.unwrap_or_else(|| shared.passed());
+        self.account_for_sleep(shared, idle.min(plan.previous()));
+    }
+}

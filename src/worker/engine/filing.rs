@@ -1,0 +1,134 @@
+//! Slots into the wheel, and out of it when they are met. `slots/slot/place.rs` has the argument.
+//!
+//! # Order
+//!
+//! Neither queue nor wheel keeps the order of what one thread has scheduled: a slot that is armed again stays where it waits. So
+//! what is due at a boundary is sorted by stamp before it fires, if it is not in order already. And if more waits than may move,
+//! all of it is taken, sorted, and filed from the backlog, so that what was scheduled first is filed first.
+
+use super::{Engine, Waiting};
+use crate::entry::{Entry, SlotId};
+use crate::shared::Shared;
+use crate::time::Tick;
+use crate::wheel::Wheel;
+
+/// Entries that are met between two fences.
+const BATCH: usize = 64;
+
+impl<W: Wheel> Engine<W> {
+    /// Moves what waits in the queue to the wheel, within the budgets of the boundaries up to `passed`, the coming one at least: a
+    /// thread that is behind has those of all boundaries that it has missed.
+    pub(super) fn transfer(&mut self, shared: &Shared, passed: Tick) {
+        self.reader.look(shared.queue());
+        let missed = passed.0.saturating_sub(self.wheel.now().next().0) as usize;
+        let budget = missed
+            .saturating_mul(self.max_transfers)
+            .saturating_add(self.transfer_budget);
+        if self.backlog.is_empty() && self.reader.waiting() <= budget {
+            return self.file_all(shared);
+        }
+        self.file_backlog(shared);
+        if self.backlog.is_empty() && self.transfer_budget > 0 {
+            self.gather(shared);
+            self.file_backlog(shared);
+        }
+    }
+
+    /// Files all that was seen in the queue.
+    fn file_all(&mut self, shared: &Shared) {
+        let wheel = &mut self.wheel;
+        let mut moved = 0;
+        self.reader.take(shared.queue(), &mut |ids| {
+            shared.slots().clear_queued(ids);
+            for &id in ids {
+                moved += usize::from(file(shared, wheel, id));
+            }
+        });
+        self.count_moved(moved);
+    }
+
+    /// Takes all that was seen in the queue into the backlog, which is empty.
+    fn gather(&mut self, shared: &Shared) {
+        let backlog = &mut self.backlog;
+        self.reader.take(shared.queue(), &mut |ids| {
+            shared.slots().clear_queued(ids);
+            let found = ids.iter().filter_map(|&slot| {
+                let stamp = shared.slot(slot).find()?.stamp;
+                Some(Waiting { stamp, slot })
+            });
+            backlog.extend(found);
+        });
+        backlog.sort_unstable();
+        backlog.reverse();
+    }
+
+    /// Files from the backlog, within the budget.
+    fn file_backlog(&mut self, shared: &Shared) {
+        let mut moved = 0;
+        while moved < self.transfer_budget {
+            let Some(waiting) = self.backlog.pop() else {
+                break;
+            };
+            // One that was armed anew has been pushed anew, and has a later turn.
+            let found = shared.slot(waiting.slot).find();
+            if found.is_some_and(|found| found.stamp == waiting.stamp) {
+                moved += usize::from(file(shared, &mut self.wheel, waiting.slot));
+            }
+        }
+        if self.backlog.is_empty() {
+            self.backlog.shrink_to(BATCH);
+        }
+        self.count_moved(moved);
+    }
+
+    fn count_moved(&mut self, moved: usize) {
+        self.transferred += moved as u64;
+        self.transfer_budget = self.transfer_budget.saturating_sub(moved);
+    }
+
+    /// Files a slot that is armed, if the wheel does not look at it in time.
+    pub(super) fn file(&mut self, shared: &Shared, id: SlotId) {
+        file(shared, &mut self.wheel, id);
+    }
+
+    /// Meets the entries that are due at `boundary`: appends the slots that are due to `ready`, in the order in which each thread
+    /// has armed its own, and files the others anew.
+    pub(super) fn meet(
+        &mut self,
+        shared: &Shared,
+        boundary: Tick,
+        due: &mut [Entry],
+        ready: &mut Vec<Waiting>,
+    ) {
+        let mut rest = due;
+        while !rest.is_empty() {
+            let (met, ahead) = rest.split_at_mut(rest.len().min(BATCH));
+            let counting = shared.slots().clear_filed(met, ahead);
+            for entry in &met[..counting] {
+                let slot = entry.slot();
+                match shared.slot(slot).find() {
+                    Some(found) if found.due <= boundary => ready.push(Waiting {
+                        stamp: found.stamp,
+                        slot,
+                    }),
+                    Some(_) => self.file(shared, slot),
+                    None => {}
+                }
+            }
+            rest = ahead;
+        }
+        if !ready.is_sorted() {
+            // Not stable: no two are equal, and a stable sort would be ten kilobytes of code more.
+            ready.sort_unstable();
+        }
+    }
+}
+
+/// Files a slot that is armed, if the wheel does not look at it in time. Returns `true` if an entry went into the wheel.
+fn file(shared: &Shared, wheel: &mut impl Wheel, id: SlotId) -> bool {
+    let entry = shared.slots().file(id, wheel.now());
+    if let Some(entry) = entry {
+        wheel.insert(entry);
+    }
+    entry.is_some()
+}
