@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// How long anything is waited for before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,18 +26,28 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts the program on any free port.
+    /// Starts the program on any free port, with receivers on loopback.
     pub fn start(program: &Path, args: &[&str]) -> Result<Service> {
-        let mut child = Command::new(program)
-            .args(["--listen", "127.0.0.1:0"])
-            .args(args)
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut command = Command::new(program);
+        command.args(["--allow-net", "127.0.0.0/8"]);
+        if !args.contains(&"--log") {
+            command.args(["--log", "error"]);
+        }
+        Service::spawn(command.args(args))
+    }
+
+    /// Starts a program that was prepared. It is told to listen on any free port unless it was told where.
+    pub fn spawn(command: &mut Command) -> Result<Service> {
+        if !command.get_args().any(|arg| arg == "--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take().ok_or("no output")?;
         let mut lines = BufReader::new(output).lines();
         let first = lines.next().transpose()?.unwrap_or_default();
         let address = first
             .strip_prefix("open http://")
+            .or_else(|| first.strip_prefix("open https://"))
             .and_then(|rest| rest.trim_end_matches('/').parse().ok());
         let Some(address) = address else {
             let _ = child.kill();
@@ -44,6 +55,36 @@ impl Service {
             return Err(format!("the service did not start: {first:?}").into());
         };
         Ok(Service { child, address })
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its log, if the command said that it is piped.
+    pub fn take_log(&mut self) -> Option<std::process::ChildStderr> {
+        self.child.stderr.take()
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) -> Result<()> {
+        let id = i32::try_from(self.child.id())?;
+        let process = rustix::process::Pid::from_raw(id).ok_or("no process")?;
+        Ok(rustix::process::kill_process(process, signal)?)
+    }
+
+    /// Waits for its end, for a minute at most: its exit code, and how long that took.
+    pub fn wait(&mut self) -> Result<(Option<i32>, Duration)> {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok((status.code(), began.elapsed()));
+            }
+            if began.elapsed() > PATIENCE {
+                return Err("the service does not end".into());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// SIGKILL.
@@ -128,6 +169,10 @@ pub struct Call {
     /// When the service began it, in milliseconds since 1970.
     pub began: u64,
     pub body: Value,
+    /// The body as it came.
+    pub text: String,
+    /// By names in lower case.
+    pub headers: std::collections::HashMap<String, String>,
     pub at: Instant,
 }
 
@@ -141,7 +186,16 @@ pub struct Receiver {
 impl Receiver {
     /// Answers each call with the status that `decide` says.
     pub fn start(decide: impl Fn(&Call) -> u16 + Send + Sync + 'static) -> io::Result<Receiver> {
-        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        Receiver::listen("127.0.0.1", None, decide)
+    }
+
+    /// On this address, with TLS if there is a certificate.
+    pub fn listen(
+        address: &str,
+        tls: Option<Arc<ServerConfig>>,
+        decide: impl Fn(&Call) -> u16 + Send + Sync + 'static,
+    ) -> io::Result<Receiver> {
+        let listener = TcpListener::bind((address, 0))?;
         let receiver = Receiver {
             address: listener.local_addr()?,
             calls: Arc::default(),
@@ -151,7 +205,14 @@ impl Receiver {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (receiver, decide) = (own.clone(), Arc::clone(&decide));
-                thread::spawn(move || receiver.answer(stream, &*decide));
+                let tls = tls.clone();
+                thread::spawn(move || match tls {
+                    None => receiver.answer(stream, &*decide),
+                    Some(config) => {
+                        let connection = ServerConnection::new(config).ok()?;
+                        receiver.answer(StreamOwned::new(connection, stream), &*decide)
+                    }
+                });
             }
         });
         Ok(receiver)
@@ -161,7 +222,7 @@ impl Receiver {
         format!("http://{}{path}", self.address)
     }
 
-    fn answer(&self, stream: TcpStream, decide: &dyn Fn(&Call) -> u16) -> Option<()> {
+    fn answer(&self, stream: impl Read + Write, decide: &dyn Fn(&Call) -> u16) -> Option<()> {
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
@@ -185,6 +246,8 @@ impl Receiver {
             attempt: text("delay-queue-attempt").parse().unwrap_or(0),
             began: text("delay-queue-time").parse().unwrap_or(0),
             body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+            text: String::from_utf8_lossy(&body).into_owned(),
+            headers: header.clone(),
             at: Instant::now(),
         };
         let status = decide(&call);
@@ -196,7 +259,7 @@ impl Receiver {
             "HTTP/1.1 {status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         )
         .ok()?;
-        stream.shutdown(Shutdown::Both).ok()
+        stream.flush().ok()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Call>> {

@@ -2,27 +2,28 @@
 
 use std::process::ExitCode;
 
-use delay_queue_service::options::{Command, Options, USAGE};
-use delay_queue_service::{api, demo};
+use delay_queue_service::options::{Command, Options, usage};
+use delay_queue_service::{demo, server};
 
 fn main() -> ExitCode {
-    let command = match Options::parse(std::env::args().skip(1)) {
+    let environment = std::env::vars().collect();
+    let command = match Options::read(std::env::args().skip(1), &environment) {
         Ok(command) => command,
         Err(problem) => {
-            eprintln!("{problem}\n{USAGE}");
+            eprintln!("{problem}\n{}", usage());
             return ExitCode::from(2);
         }
     };
     let result = match command {
         Command::Help => {
-            println!("{USAGE}");
+            println!("{}", usage());
             return ExitCode::SUCCESS;
         }
-        Command::Demo { quick, postgres } => demo::run(quick, postgres.as_deref()),
-        Command::Serve(options) => api::serve(&options),
+        Command::Demo { quick, postgres } => demo::run(quick, postgres.as_deref()).map(|()| 0),
+        Command::Serve(options) => server::serve(&options),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
