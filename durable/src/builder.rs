@@ -1,5 +1,6 @@
 //! Settings, and opening a timer.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -7,20 +8,25 @@ use std::time::Duration;
 
 use hashed_wheel::ManualClock;
 
-use crate::engine::{Engine, Handler, LEAD, Settings};
+use crate::engine::{Engine, Handler, Kind, LEAD, OnDead, Settings};
 use crate::error::Error;
 #[cfg(feature = "postgres")]
 use crate::error::StoreError;
-use crate::job::{Job, Outcome};
+use crate::job::{DeadJob, Job, Outcome};
 use crate::policy::Policy;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::store::redb::RedbStore;
 use crate::time::{ManualWall, SystemWall, WallClock};
+#[cfg(feature = "tokio")]
+use crate::timer::AsyncDurableTimer;
 use crate::timer::{DurableTimer, check_kind};
 
 /// The most threads that handlers can run on.
 const MAX_THREADS: usize = 1024;
+
+/// The least time that a call can be given.
+const SHORTEST_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The settings of a [`DurableTimer`]. Made by [`DurableTimer::builder`].
 ///
@@ -46,6 +52,13 @@ pub struct DurableTimerBuilder {
     backoff: (Duration, Duration),
     horizon: Duration,
     lease: Duration,
+    patience: Duration,
+    verify: bool,
+    kinds: HashMap<String, KindOptions>,
+    on_dead: Option<OnDead>,
+    keep_dead: Option<Duration>,
+    /// Why it cannot be opened.
+    problem: Option<Error>,
     #[cfg(feature = "postgres")]
     prefix: String,
 }
@@ -63,10 +76,11 @@ impl fmt::Debug for DurableTimerBuilder {
             .field("max_attempts", &self.max_attempts)
             .field("backoff", &self.backoff)
             .field("horizon", &self.horizon)
-            .field("lease", &self.lease);
+            .field("lease", &self.lease)
+            .field("patience", &self.patience);
         #[cfg(feature = "postgres")]
         text.field("table_prefix", &self.prefix);
-        text.finish()
+        text.finish_non_exhaustive()
     }
 }
 
@@ -79,6 +93,12 @@ impl DurableTimerBuilder {
             backoff: (Duration::from_secs(1), Duration::from_secs(3600)),
             horizon: Duration::from_secs(30),
             lease: Duration::from_secs(30),
+            patience: Duration::from_secs(10),
+            verify: false,
+            kinds: HashMap::new(),
+            on_dead: None,
+            keep_dead: None,
+            problem: None,
             #[cfg(feature = "postgres")]
             prefix: crate::store::postgres::PREFIX.to_owned(),
         }
@@ -207,6 +227,191 @@ impl DurableTimerBuilder {
         self
     }
 
+    /// As [`on`](DurableTimerBuilder::on), with a handler that is async. It runs in the tokio runtime inside which this is called, at most as many at a time as there are
+    /// [threads](DurableTimerBuilder::threads), each of which waits for one of them. A handler whose runtime has ended panics, which is a retry.
+    ///
+    /// # Errors
+    /// Outside a runtime it is an [`Error::Config`] when the timer is opened.
+    ///
+    /// ```
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # use std::time::Duration;
+    /// # let folder = std::env::temp_dir().join(format!("durable-doc-on-async-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder).unwrap();
+    /// # let path = folder.join("timers.redb");
+    /// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
+    /// let timer = DurableTimer::builder()
+    ///     .on_async("mail", |job| async move {
+    ///         tokio::time::sleep(Duration::from_millis(1)).await;
+    ///         println!("{:?}", job.payload());
+    ///         Outcome::Done
+    ///     })
+    ///     .open_async(&path)
+    ///     .await?;
+    /// timer.job("mail").payload("hello").after(Duration::ZERO).await?;
+    /// timer.stop().await?;
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// # }).unwrap();
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub fn on_async<F>(
+        mut self,
+        kind: impl Into<String>,
+        handler: impl Fn(Job) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        let kind = kind.into();
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => self.on(kind, move |job| runtime.block_on(handler(job.share()))),
+            Err(error) => {
+                let text = format!("the handler of {kind:?} is async: {error}");
+                self.problem = Some(Error::Config(text));
+                self
+            }
+        }
+    }
+
+    /// As [`open`](DurableTimerBuilder::open), for async code.
+    ///
+    /// # Errors
+    /// Those of [`open`](DurableTimerBuilder::open).
+    ///
+    /// ```
+    /// # use hashed_wheel_durable::DurableTimer;
+    /// # let folder = std::env::temp_dir().join(format!("durable-doc-open-async-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder).unwrap();
+    /// # let path = folder.join("timers.redb");
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let timer = DurableTimer::builder().open_async(&path).await?;
+    /// # timer.stop().await?;
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// # }).unwrap();
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub async fn open_async(self, path: impl AsRef<Path>) -> Result<AsyncDurableTimer, Error> {
+        let path = path.as_ref().to_owned();
+        AsyncDurableTimer::open(move || self.open(path)).await
+    }
+
+    /// As [`open_postgres`](DurableTimerBuilder::open_postgres), for async code.
+    ///
+    /// # Errors
+    /// Those of [`open_postgres`](DurableTimerBuilder::open_postgres).
+    ///
+    /// ```no_run
+    /// # use hashed_wheel_durable::DurableTimer;
+    /// # async fn example() -> Result<(), hashed_wheel_durable::Error> {
+    /// let timer = DurableTimer::builder().open_postgres_async("postgres://app:secret@db.example/shop").await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(all(feature = "tokio", feature = "postgres"))]
+    pub async fn open_postgres_async(self, url: &str) -> Result<AsyncDurableTimer, Error> {
+        let url = url.to_owned();
+        AsyncDurableTimer::open(move || self.open_postgres(&url)).await
+    }
+
+    /// Settings of one kind, in the place of those for all.
+    ///
+    /// # Errors
+    /// Those of a kind without a handler are [`Error::Config`] when the timer is opened.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// use hashed_wheel_durable::{DurableTimer, KindOptions, Outcome};
+    /// use std::time::Duration;
+    ///
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |_| Outcome::Done)
+    ///     .kind("mail", KindOptions::default().max_attempts(3).concurrency(2))
+    ///     .open_in_memory(&ManualClock::new())?;
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn kind(mut self, kind: impl Into<String>, options: KindOptions) -> Self {
+        self.kinds.insert(kind.into(), options);
+        self
+    }
+
+    /// How long a call waits for the database: 10 s unless told, at least 100 ms. After that it is an error, which says whether the call may have taken place. It is the limit of a
+    /// statement as well. For PostgreSQL; a file answers or fails.
+    ///
+    /// ```
+    /// # use hashed_wheel_durable::DurableTimer;
+    /// # use std::time::Duration;
+    /// let builder = DurableTimer::builder().patience(Duration::from_secs(2));
+    /// ```
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Reads and checks all of the file when it is opened, which takes as long as reading it does. A job that is damaged is among the dead afterwards, with that reason. Without
+    /// this every job is checked when it is claimed.
+    ///
+    /// ```
+    /// # use hashed_wheel_durable::DurableTimer;
+    /// # let folder = std::env::temp_dir().join(format!("durable-doc-verify-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder).unwrap();
+    /// # let path = folder.join("timers.redb");
+    /// let timer = DurableTimer::builder().verify(true).open(&path)?;
+    /// assert!(timer.dead(100)?.is_empty());
+    /// # drop(timer);
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn verify(mut self, verify: bool) -> Self {
+        self.verify = verify;
+        self
+    }
+
+    /// Removes dead letters when they have been dead for so long; without this they are kept until they are revived or discarded.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |_| Outcome::Dead("no such user".into()))
+    ///     .keep_dead(Duration::from_secs(7 * 24 * 3600))
+    ///     .open_in_memory(&clock)?;
+    /// timer.job("mail").after(Duration::ZERO)?;
+    /// clock.advance(Duration::from_secs(24 * 3600));
+    /// assert_eq!(timer.dead(10)?.len(), 1);
+    /// clock.advance(Duration::from_secs(8 * 24 * 3600));
+    /// assert_eq!(timer.dead(10)?.len(), 0);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn keep_dead(mut self, time: Duration) -> Self {
+        self.keep_dead = Some(time);
+        self
+    }
+
+    /// Has this called for every job that dies here, once its death is stored, on a thread of the handlers. It is a hint for people: a process that is killed in between
+    /// does not call it, and [`dead`](DurableTimer::dead) has all of them.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |_| Outcome::Dead("no such user".into()))
+    ///     .on_dead(|dead| println!("{} gave up: {}", dead.kind, dead.last_error))
+    ///     .open_in_memory(&clock)?;
+    /// timer.job("mail").after(Duration::ZERO)?;
+    /// clock.advance(Duration::from_millis(1));
+    /// # assert_eq!(timer.stats().dead, 1);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn on_dead(mut self, tell: impl Fn(&DeadJob) + Send + Sync + 'static) -> Self {
+        self.on_dead = Some(Box::new(tell));
+        self
+    }
+
     /// Opens the store in this file, and makes it if it is not there. What is overdue runs at once.
     ///
     /// # Errors
@@ -239,9 +444,10 @@ impl DurableTimerBuilder {
     /// # Ok::<(), hashed_wheel_durable::Error>(())
     /// ```
     pub fn open(self, path: impl AsRef<Path>) -> Result<DurableTimer, Error> {
+        let verify = self.verify;
         let settings = self.settings(LEAD)?;
-        let store = RedbStore::open(path.as_ref(), &kinds(&settings))?;
-        start(settings, Box::new(store), Arc::new(SystemWall))
+        let store = RedbStore::open(path.as_ref(), &kinds(&settings), verify)?;
+        start(settings, Box::new(store), Arc::new(SystemWall), None)
     }
 
     /// Opens the store in a PostgreSQL database, and makes its table if that is not there. Any number of processes may share it; each job is run by one of
@@ -267,7 +473,8 @@ impl DurableTimerBuilder {
     #[cfg(feature = "postgres")]
     pub fn open_postgres(self, url: &str) -> Result<DurableTimer, Error> {
         let config = crate::store::postgres::parse(url)?;
-        self.open_postgres_with(config, ::postgres::NoTls)
+        let connect = crate::store::postgres::connector(::postgres::NoTls);
+        self.open_table(connect, config)
     }
 
     /// As [`open_postgres`](Self::open_postgres), with a configuration and a choice of TLS: a connector of `postgres-native-tls`, `postgres-openssl` or
@@ -288,10 +495,11 @@ impl DurableTimerBuilder {
     /// # Ok::<(), hashed_wheel_durable::Error>(())
     /// ```
     #[cfg(feature = "postgres")]
+    #[expect(clippy::needless_pass_by_value, reason = "a contract")]
     pub fn open_postgres_with<T>(
         self,
         config: ::postgres::Config,
-        connector: T,
+        tls: T,
     ) -> Result<DurableTimer, Error>
     where
         T: ::postgres::tls::MakeTlsConnect<::postgres::Socket> + Clone + Send + Sync + 'static,
@@ -299,21 +507,33 @@ impl DurableTimerBuilder {
         T::Stream: Send,
         <T::TlsConnect as ::postgres::tls::TlsConnect<::postgres::Socket>>::Future: Send,
     {
-        use crate::store::postgres::{Place, PostgresStore};
+        use crate::store::postgres::{connector, translate};
 
-        let place = Place {
-            connect: Arc::new(move |config| config.connect(connector.clone())),
+        self.open_table(connector(tls), translate(&config))
+    }
+
+    #[cfg(feature = "postgres")]
+    fn open_table(
+        self,
+        connect: crate::store::postgres::Connect,
+        config: tokio_postgres::Config,
+    ) -> Result<DurableTimer, Error> {
+        use crate::store::postgres::{ConnectOptions, PostgresStore};
+
+        let options = ConnectOptions {
+            connect,
             config,
             prefix: self.prefix.clone(),
             lease: self.lease,
             horizon: self.horizon,
+            patience: self.patience,
         };
         let settings = self.settings(LEAD)?;
         // The client has a runtime of its own, which cannot be used inside another one.
         on_a_thread(move || {
-            let store = PostgresStore::open(place, &kinds(&settings))?;
+            let store = PostgresStore::open(options, &kinds(&settings))?;
             let clock = store.clock();
-            start(settings, Box::new(store), clock)
+            start(settings, Box::new(store), clock, None)
         })
     }
 
@@ -362,12 +582,7 @@ impl DurableTimerBuilder {
         let settings = self.settings(Duration::ZERO)?;
         let store = MemoryStore::new(&kinds(&settings));
         let wall = Arc::new(ManualWall(clock.clone()));
-        Ok(DurableTimer::new(Engine::start_manual(
-            settings,
-            Box::new(store),
-            wall,
-            clock,
-        )?))
+        start(settings, Box::new(store), wall, Some(clock))
     }
 
     /// Over any store and clock, with a lead of its own: for tests of this crate.
@@ -381,9 +596,7 @@ impl DurableTimerBuilder {
         let settings = self.settings(lead)?;
         let store = store(&kinds(&settings));
         let wall = Arc::new(ManualWall(clock.clone()));
-        Ok(DurableTimer::new(Engine::start_manual(
-            settings, store, wall, clock,
-        )?))
+        start(settings, store, wall, Some(clock))
     }
 
     /// With threads, over any store and clock: for tests of this crate.
@@ -395,10 +608,13 @@ impl DurableTimerBuilder {
     ) -> Result<DurableTimer, Error> {
         let settings = self.settings(LEAD)?;
         let store = store(&kinds(&settings));
-        start(settings, store, wall)
+        start(settings, store, wall, None)
     }
 
     fn settings(self, lead: Duration) -> Result<Settings, Error> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
         for (number, (kind, _)) in self.handlers.iter().enumerate() {
             check_kind(kind)?;
             if self.handlers[..number]
@@ -414,17 +630,7 @@ impl DurableTimerBuilder {
                 self.threads
             )));
         }
-        if self.max_attempts == 0 {
-            return Err(Error::Config(
-                "max_attempts is 0: it must be at least 1".to_owned(),
-            ));
-        }
-        let (first, most) = self.backoff;
-        if first > most {
-            return Err(Error::Config(format!(
-                "the first delay of the back-off is {first:?}: it must be at most its longest, {most:?}"
-            )));
-        }
+        let policy = Policy::new(self.max_attempts, self.backoff)?;
         for (name, value) in [("horizon", self.horizon), ("lease", self.lease)] {
             if value < Duration::from_millis(1) {
                 return Err(Error::Config(format!(
@@ -432,24 +638,109 @@ impl DurableTimerBuilder {
                 )));
             }
         }
+        if self.patience < SHORTEST_PATIENCE {
+            return Err(Error::Config(format!(
+                "patience is {:?}: it must be at least {SHORTEST_PATIENCE:?}",
+                self.patience
+            )));
+        }
+        let mut options = self.kinds;
+        let mut kinds = Vec::with_capacity(self.handlers.len());
+        for (name, handler) in self.handlers {
+            let options = options.remove(&name).unwrap_or_default();
+            let concurrency = options.concurrency.unwrap_or(usize::MAX);
+            if concurrency == 0 {
+                return Err(Error::Config(format!(
+                    "the concurrency of the kind {name:?} is 0: it must be at least 1"
+                )));
+            }
+            kinds.push(Kind {
+                policy: Policy::new(
+                    options.max_attempts.unwrap_or(self.max_attempts),
+                    options.backoff.unwrap_or(self.backoff),
+                )?,
+                name,
+                handler,
+                concurrency,
+            });
+        }
+        if let Some(kind) = options.into_keys().next() {
+            return Err(Error::Config(format!(
+                "the kind {kind:?} has settings and no handler"
+            )));
+        }
         Ok(Settings {
             threads: self.threads,
-            policy: Policy {
-                max_attempts: self.max_attempts,
-                first,
-                most,
-            },
+            policy,
             lead: lead.min(self.horizon),
-            handlers: self.handlers,
+            patience: self.patience,
+            kinds,
+            on_dead: self.on_dead,
+            keep_dead: self.keep_dead,
         })
+    }
+}
+
+/// Settings of one kind; what is not set is as for all. For [`DurableTimerBuilder::kind`].
+///
+/// ```
+/// use hashed_wheel_durable::KindOptions;
+/// use std::time::Duration;
+///
+/// let options = KindOptions::default()
+///     .max_attempts(3)
+///     .backoff(Duration::from_secs(10), Duration::from_secs(600))
+///     .concurrency(2);
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct KindOptions {
+    max_attempts: Option<u32>,
+    backoff: Option<(Duration, Duration)>,
+    concurrency: Option<usize>,
+}
+
+impl KindOptions {
+    /// As [`DurableTimerBuilder::max_attempts`].
+    ///
+    /// ```
+    /// # use hashed_wheel_durable::KindOptions;
+    /// let options = KindOptions::default().max_attempts(3);
+    /// ```
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(attempts);
+        self
+    }
+
+    /// As [`DurableTimerBuilder::backoff`].
+    ///
+    /// ```
+    /// # use hashed_wheel_durable::KindOptions;
+    /// # use std::time::Duration;
+    /// let options = KindOptions::default().backoff(Duration::from_secs(10), Duration::from_secs(600));
+    /// ```
+    pub fn backoff(mut self, first: Duration, most: Duration) -> Self {
+        self.backoff = Some((first, most));
+        self
+    }
+
+    /// How many jobs of the kind this process runs at once, at least 1; without it, as many as there are threads.
+    ///
+    /// ```
+    /// # use hashed_wheel_durable::KindOptions;
+    /// let one_at_a_time = KindOptions::default().concurrency(1);
+    /// ```
+    pub fn concurrency(mut self, jobs: usize) -> Self {
+        self.concurrency = Some(jobs);
+        self
     }
 }
 
 fn kinds(settings: &Settings) -> Vec<String> {
     settings
-        .handlers
+        .kinds
         .iter()
-        .map(|(kind, _)| kind.clone())
+        .map(|kind| kind.name.clone())
         .collect()
 }
 
@@ -471,6 +762,9 @@ fn start(
     settings: Settings,
     store: Box<dyn Store>,
     wall: Arc<dyn WallClock>,
+    clock: Option<&ManualClock>,
 ) -> Result<DurableTimer, Error> {
-    Ok(DurableTimer::new(Engine::start(settings, store, wall)?))
+    Ok(DurableTimer::new(Engine::start(
+        settings, store, wall, clock,
+    )?))
 }

@@ -42,8 +42,12 @@ pub enum Error {
     /// The store failed. If it was a write to a file, it may or may not have taken place, and every later call is [`Poisoned`](Error::Poisoned). A database that cannot
     /// be reached poisons nothing: the timer goes on when it is back.
     Store(StoreError),
-    /// An earlier write failed: nothing can be made durable before the store is opened anew.
-    Poisoned,
+    /// An earlier write to the file failed, and nothing can be made durable now. The timer opens the file again by itself, when that can be done, and goes on; jobs whose outcome
+    /// could not be stored are run again after a restart.
+    Poisoned {
+        /// Why: the error of the write, or of the last attempt to open the file again.
+        cause: StoreError,
+    },
 }
 
 impl fmt::Display for Error {
@@ -62,8 +66,8 @@ impl fmt::Display for Error {
             }
             Error::Stopped => f.write_str("the timer has been stopped"),
             Error::Store(error) => error.fmt(f),
-            Error::Poisoned => {
-                f.write_str("an earlier write to the store failed; open it again to go on")
+            Error::Poisoned { cause } => {
+                write!(f, "an earlier write to the store failed: {cause}")
             }
         }
     }
@@ -73,6 +77,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Error::Store(error) => error.source(),
+            Error::Poisoned { cause } => Some(cause),
             _ => None,
         }
     }
@@ -99,7 +104,7 @@ pub struct StoreError {
     source: Option<Arc<dyn StdError + Send + Sync>>,
     /// The text has what the source says.
     told: bool,
-    passing: bool,
+    fate: Fate,
 }
 
 impl StoreError {
@@ -108,7 +113,7 @@ impl StoreError {
             text: text.into(),
             source: None,
             told: false,
-            passing: false,
+            fate: Fate::Stays,
         }
     }
 
@@ -120,7 +125,7 @@ impl StoreError {
             text: text.into(),
             source: Some(Arc::new(source)),
             told: false,
-            passing: false,
+            fate: Fate::Stays,
         }
     }
 
@@ -136,19 +141,43 @@ impl StoreError {
         }
     }
 
-    /// The store can be used after this error.
+    /// The store can be used again as it is.
     #[cfg(feature = "postgres")]
     pub(crate) fn passing(self) -> StoreError {
         StoreError {
-            passing: true,
+            fate: Fate::Passes,
             ..self
         }
     }
 
-    /// Can the store be used after this error?
-    pub(crate) fn is_passing(&self) -> bool {
-        self.passing
+    /// The same, and it was somebody else's lock.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn locked(self) -> StoreError {
+        StoreError {
+            fate: Fate::Locked,
+            ..self
+        }
     }
+
+    pub(crate) fn is_passing(&self) -> bool {
+        self.fate != Fate::Stays
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        self.fate == Fate::Locked
+    }
+}
+
+/// What becomes of the store after an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "postgres"),
+    allow(dead_code, reason = "an error of a file does not pass")
+)]
+enum Fate {
+    Stays,
+    Passes,
+    Locked,
 }
 
 impl fmt::Display for StoreError {

@@ -1,8 +1,7 @@
 //! Timers that survive a restart.
 //!
-//! A job is on disk before the call returns, fires to the millisecond, and is not lost by a crash. It is moved and cancelled by key. The
-//! store is one file in the process, there is no server and no async runtime; the firing is done by the wheel of [`hashed_wheel`]. For several machines on one set of jobs
-//! it is a table of [PostgreSQL](docs::postgres).
+//! A job is on disk before the call returns, fires within milliseconds of its time, and is moved or cancelled by key. The store is one file in the process, or a
+//! [PostgreSQL](docs::postgres) table that several machines share. The wheel of [`hashed_wheel`] does the firing. There is no server and no polling.
 //!
 //! ```
 //! use hashed_wheel_durable::{DurableTimer, Outcome};
@@ -25,33 +24,35 @@
 //! # Ok::<(), hashed_wheel_durable::Error>(())
 //! ```
 //!
-//! # The rules in short
+//! # Guarantees
 //!
 //! - **At least once.** A job that was accepted runs until it is done, dead or cancelled, whatever is killed when. It may run again if the process
 //!   dies before its outcome is stored: handlers have to be idempotent, and [`Job::token`] helps.
 //! - **Never early** by the wall clock, which is read again just before the handler. Late by about a millisecond, when neither store nor handlers are the bottleneck.
 //! - A job is claimed, durably, at most 50 ms before it is due. From then on it counts as running: [`cancel`](DurableTimer::cancel) and
 //!   [`reschedule`](DurableTimer::reschedule) are false, and its key is free for a new job.
-//! - **A job that kills the process ends among the dead** and takes nobody with it: what was claimed when the process died is taken up
-//!   alone, one after the other, its attempt counted before its handler runs.
-//! - What is due later costs disk, not memory: at most 256 jobs are claimed ahead.
-//! - After a failed write every call fails: nothing pretends to be durable.
+//! - **A job that kills the process becomes a dead letter**, and no other job waits for it: jobs that were claimed when the process died are taken up one at a time, each with its
+//!   attempt counted before its handler runs, while everything else goes on.
+//! - Jobs that are not due cost disk, not memory: no more are claimed ahead than find a thread within about 50 ms.
+//! - After a failed write, calls return an error until the timer has reopened the file.
 //!
-//! How each is kept is in the [design](docs::design).
+//! The [design](docs::design) explains how they are kept.
 //!
-//! # What is what
+//! # API overview
 //!
 //! | for | see |
 //! |---|---|
 //! | opening a store, handlers, settings | [`DurableTimerBuilder`] |
 //! | scheduling, by key or without | [`DurableTimer::job`], [`NewJob`] |
 //! | moving and cancelling by key | [`reschedule`](DurableTimer::reschedule), [`cancel`](DurableTimer::cancel), [`replace`](NewJob::replace) |
-//! | running | [`Job`], [`Outcome`] |
-//! | what is pending | [`pending`](DurableTimer::pending), [`pending_jobs`](DurableTimer::pending_jobs) |
-//! | what gave up | [`dead`](DurableTimer::dead), [`revive`](DurableTimer::revive), [`discard`](DurableTimer::discard) |
+//! | running a job | [`Job`], [`Outcome`] |
+//! | stored jobs | [`pending`](DurableTimer::pending), [`jobs`](DurableTimer::jobs), [`JobFilter`] |
+//! | dead letters | [`dead`](DurableTimer::dead), [`revive`](DurableTimer::revive), [`discard`](DurableTimer::discard) |
 //! | tests without waiting | [`open_in_memory`](DurableTimerBuilder::open_in_memory) |
-//! | watching it | [`Stats`] |
-//! | several processes on one set of jobs | `open_postgres`, with the feature `postgres`: see [the page](docs::postgres) |
+//! | monitoring | [`Stats`] |
+//! | async programs | `AsyncDurableTimer`, with the feature `tokio` |
+//! | typed payloads | `NewJob::json`, `Job::json`, with the feature `serde` |
+//! | several machines | `open_postgres`, with the feature `postgres`: see [the page](docs::postgres) |
 
 mod broken;
 mod builder;
@@ -66,10 +67,12 @@ mod store;
 mod time;
 mod timer;
 
-pub use builder::DurableTimerBuilder;
+pub use builder::{DurableTimerBuilder, KindOptions};
 pub use error::{Error, StoreError};
-pub use job::{DeadJob, Job, Outcome, PendingJob, Scheduled};
+pub use job::{DeadJob, Job, JobFilter, JobInfo, JobState, Outcome, PendingJob, Scheduled};
 pub use stats::Stats;
+#[cfg(feature = "tokio")]
+pub use timer::{AsyncDurableTimer, AsyncNewJob};
 pub use timer::{DurableTimer, NewJob};
 
 #[cfg(feature = "postgres")]

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use crate::error::Error;
 use crate::job::Outcome;
 use crate::store::{Id, Verdict};
-use crate::time::WallClock;
+use crate::time::{Millis, WallClock};
 
 /// The longest reason of a dead letter, in bytes.
 pub(crate) const MAX_REASON: usize = 4096;
@@ -18,6 +19,27 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
+    pub(crate) fn new(
+        max_attempts: u32,
+        (first, most): (Duration, Duration),
+    ) -> Result<Policy, Error> {
+        if max_attempts == 0 {
+            return Err(Error::Config(
+                "max_attempts is 0: it must be at least 1".to_owned(),
+            ));
+        }
+        if first > most {
+            return Err(Error::Config(format!(
+                "the first delay of the back-off is {first:?}: it must be at most its longest, {most:?}"
+            )));
+        }
+        Ok(Policy {
+            max_attempts,
+            first,
+            most,
+        })
+    }
+
     /// The delay after so many attempts: doubled each time, up to the longest, then between half of that and all of it. The jitter
     /// comes from id and attempt, so it differs between jobs and is the same in every run.
     pub(crate) fn delay(&self, id: Id, attempts: u32) -> Duration {
@@ -42,44 +64,42 @@ impl Policy {
     ) -> Verdict {
         let (delay, error) = match outcome {
             Ok(Outcome::Done) => return Verdict::Done,
+            Ok(Outcome::Snooze(delay)) => {
+                return Verdict::Snooze {
+                    due: wall.after(delay),
+                };
+            }
             Ok(Outcome::Dead(error)) => {
                 return Verdict::Dead {
-                    attempts: attempt,
                     error: shortened(error),
                 };
             }
-            Ok(Outcome::Retry) => (None, "the handler asked for a retry".to_owned()),
-            Ok(Outcome::RetryAfter(delay)) => {
-                (Some(delay), "the handler asked for a retry".to_owned())
-            }
-            Err(panic) => (None, panic),
+            Ok(Outcome::Retry) => (None, None),
+            Ok(Outcome::RetryAfter(delay)) => (Some(delay), None),
+            Ok(Outcome::RetryBecause(reason)) => (None, Some(reason)),
+            Err(panic) => (None, Some(panic)),
         };
         if attempt >= self.max_attempts {
+            let error = error.unwrap_or_else(|| "the handler asked for a retry".to_owned());
             return Verdict::Dead {
-                attempts: attempt,
                 error: shortened(error),
             };
         }
         let delay = delay.unwrap_or_else(|| self.delay(id, attempt));
         Verdict::Retry {
             due: wall.after(delay),
-            attempts: attempt,
+            error: error.map(shortened),
         }
     }
 
-    /// The fate of a job that was running alone when its process died, this attempt counted.
-    pub(crate) fn interrupted(&self, wall: &dyn WallClock, id: Id, attempts: u32) -> Verdict {
-        if attempts >= self.max_attempts {
-            Verdict::Dead {
-                attempts,
-                error: crate::store::INTERRUPTED.to_owned(),
-            }
-        } else {
-            Verdict::Retry {
-                due: wall.after(self.delay(id, attempts)),
-                attempts,
-            }
-        }
+    /// When a job is tried again whose process died in its handler, this attempt counted; `None`: it has used up its attempts.
+    pub(crate) fn interrupted(
+        &self,
+        wall: &dyn WallClock,
+        id: Id,
+        attempts: u32,
+    ) -> Option<Millis> {
+        (attempts < self.max_attempts).then(|| wall.after(self.delay(id, attempts)))
     }
 }
 
@@ -99,7 +119,7 @@ fn shortened(mut reason: String) -> String {
 }
 
 /// The finalizer of `SplitMix64`.
-fn scramble(mut number: u64) -> u64 {
+pub(crate) fn scramble(mut number: u64) -> u64 {
     number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -56,8 +56,13 @@ pub(crate) struct Counters {
 
 /// Counts one more.
 pub(crate) fn count(counter: &AtomicU64) {
+    add(counter, 1);
+}
+
+/// Counts so many more.
+pub(crate) fn add(counter: &AtomicU64, many: u64) {
     // Relaxed: figures for people.
-    counter.fetch_add(1, Ordering::Relaxed);
+    counter.fetch_add(many, Ordering::Relaxed);
 }
 
 impl Counters {

@@ -10,6 +10,39 @@ pub(crate) type Millis = i64;
 /// A due time that never comes: what lies beyond the range of [`Millis`].
 pub(crate) const NEVER: Millis = Millis::MAX;
 
+/// A moment of the clock that goes on while the machine is suspended, where the system has one: leases do not wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(Duration);
+
+impl Moment {
+    #[cfg(target_os = "linux")]
+    pub(crate) fn now() -> Moment {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Moment(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn now() -> Moment {
+        use std::sync::LazyLock;
+        use std::time::Instant;
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        Moment(START.elapsed())
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn since(self, earlier: Moment) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl std::ops::Add<Duration> for Moment {
+    type Output = Moment;
+
+    fn add(self, duration: Duration) -> Moment {
+        Moment(self.0.saturating_add(duration))
+    }
+}
+
 /// The wall clock that decides what is due. A store that several machines share brings its own.
 pub(crate) trait WallClock: Send + Sync {
     /// Nanoseconds since 1970.

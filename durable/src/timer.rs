@@ -7,13 +7,21 @@ use std::time::{Duration, SystemTime};
 use crate::builder::DurableTimerBuilder;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::job::{DeadJob, PendingJob, Scheduled};
+use crate::job::{DeadJob, JobFilter, JobInfo, PendingJob, Scheduled};
 use crate::stats::Stats;
-use crate::store::{MAX_KINDS, Op, Reply};
+use crate::store::{Call, Id, MAX_KINDS, New, Reply, Row};
 use crate::time::{Millis, millis_of};
+
+#[cfg(feature = "tokio")]
+mod future;
+#[cfg(feature = "tokio")]
+pub use self::future::{AsyncDurableTimer, AsyncNewJob};
 
 /// The longest key and the longest name of a kind, in bytes.
 const MAX_KEY: usize = 512;
+
+/// The most jobs that one call stores.
+const MAX_JOBS: usize = 10_000;
 
 /// The largest payload, in bytes.
 const MAX_PAYLOAD: usize = 1 << 20;
@@ -85,6 +93,12 @@ impl DurableTimer {
         }
     }
 
+    /// The same timer once more, not as an owner.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn share(&self) -> DurableTimer {
+        DurableTimer::for_handler(Arc::clone(&self.engine))
+    }
+
     /// Not an owner: its drop stops nothing.
     pub(crate) fn for_handler(engine: Arc<Engine>) -> DurableTimer {
         DurableTimer {
@@ -114,7 +128,102 @@ impl DurableTimer {
             key: None,
             payload: Vec::new(),
             replace: false,
+            due: None,
+            problem: None,
         }
+    }
+
+    /// Stores all of these jobs or none, in one transaction: at most 10 000. Each is due at the time that [`due_in`](NewJob::due_in) or [`due_at`](NewJob::due_at) gave it, or at
+    /// once. What became of each is in the answer, in their order. Durable when this returns.
+    ///
+    /// # Errors
+    /// Those of [`after`](NewJob::after), and [`Error::Config`] for more than 10 000 jobs or for a job of another timer.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::DurableTimer;
+    /// # use std::time::Duration;
+    /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+    /// let users = ["ann", "bob", "cy"];
+    /// let mails = users.map(|user| timer.job("mail").key(user).due_in(Duration::from_secs(60)));
+    /// let scheduled = timer.schedule_all(mails)?;
+    /// assert_eq!((scheduled.len(), timer.pending()?), (3, 3));
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn schedule_all<'a>(
+        &self,
+        jobs: impl IntoIterator<Item = NewJob<'a>>,
+    ) -> Result<Vec<Scheduled>, Error> {
+        match self.check_all(jobs)? {
+            none if none.is_empty() => Ok(Vec::new()),
+            all => self.schedule(all),
+        }
+    }
+
+    fn check_all<'a>(&self, jobs: impl IntoIterator<Item = NewJob<'a>>) -> Result<Vec<New>, Error> {
+        let mut all = Vec::new();
+        for job in jobs {
+            if !Arc::ptr_eq(&job.timer.engine, &self.engine) {
+                let text = "a job of another timer cannot be stored by this one";
+                return Err(Error::Config(text.to_owned()));
+            }
+            if all.len() == MAX_JOBS {
+                return Err(Error::Config(format!(
+                    "one call stores at most {MAX_JOBS} jobs: there are more"
+                )));
+            }
+            let due = job.due.unwrap_or_else(|| self.engine.wall().now());
+            all.push(job.checked(due)?);
+        }
+        Ok(all)
+    }
+
+    /// Has no job of this kind begin, in any process of the store, until it is [resumed](DurableTimer::resume). What runs is not interrupted, and new jobs are accepted. It is stored: a
+    /// restart changes nothing. True if the kind was not paused before.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for the name of the kind, [`Error::Stopped`], [`Error::Store`], [`Error::Poisoned`].
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder().on("mail", |_| Outcome::Done).open_in_memory(&clock)?;
+    /// timer.pause("mail")?;
+    /// timer.job("mail").after(Duration::ZERO)?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(timer.pending()?, 1);
+    /// timer.resume("mail")?;
+    /// clock.advance(Duration::from_millis(1));
+    /// assert_eq!(timer.pending()?, 0);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn pause(&self, kind: impl Into<String>) -> Result<bool, Error> {
+        self.set_paused(kind.into(), true)
+    }
+
+    /// Lets jobs of a [paused](DurableTimer::pause) kind begin again. True if it was paused.
+    ///
+    /// # Errors
+    /// Those of [`pause`](DurableTimer::pause).
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::DurableTimer;
+    /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+    /// assert!(timer.pause("mail")?);
+    /// assert!(timer.resume("mail")?);
+    /// assert!(!timer.resume("mail")?);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn resume(&self, kind: impl Into<String>) -> Result<bool, Error> {
+        self.set_paused(kind.into(), false)
+    }
+
+    fn set_paused(&self, kind: String, paused: bool) -> Result<bool, Error> {
+        check_kind(&kind)?;
+        self.found(Call::Pause { kind, paused })
     }
 
     /// Moves the waiting job of this key, which is then due so long from now. False if there is none: it was never there, was cancelled, or is claimed
@@ -163,7 +272,7 @@ impl DurableTimer {
 
     fn move_to(&self, key: &str, due: Millis) -> Result<bool, Error> {
         check_key(key)?;
-        self.found(Op::Move {
+        self.found(Call::Move {
             key: key.to_owned(),
             due,
         })
@@ -187,7 +296,7 @@ impl DurableTimer {
     /// ```
     pub fn cancel(&self, key: impl AsRef<str>) -> Result<bool, Error> {
         check_key(key.as_ref())?;
-        self.found(Op::Cancel {
+        self.found(Call::Cancel {
             key: key.as_ref().to_owned(),
         })
     }
@@ -207,14 +316,29 @@ impl DurableTimer {
     /// # Ok::<(), hashed_wheel_durable::Error>(())
     /// ```
     pub fn pending(&self) -> Result<u64, Error> {
-        match self.engine.call(Op::Pending)? {
-            Reply::Pending(count) => Ok(count),
-            _ => unreachable!("a count is answered by a count"),
-        }
+        self.engine.read(|reader| reader.pending())
     }
 
-    /// Reads at most so many of the jobs that [`pending`](DurableTimer::pending) counts, the earliest due first. For people who look at a store: it is a copy with all payloads,
-    /// and no other call is answered while it is read.
+    /// About as many as [`pending`](DurableTimer::pending) counts, in constant time. A file knows the exact number. PostgreSQL's is exact up to ten thousand, and beyond that as of the last time that
+    /// the database gathered its statistics.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], [`Error::Store`], [`Error::Poisoned`].
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::DurableTimer;
+    /// # use std::time::Duration;
+    /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+    /// timer.job("mail").after(Duration::from_secs(60))?;
+    /// assert_eq!(timer.pending_estimate()?, 1);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn pending_estimate(&self) -> Result<u64, Error> {
+        self.engine.read(|reader| reader.pending_estimate())
+    }
+
+    /// Reads at most so many of the jobs that [`pending`](DurableTimer::pending) counts, the earliest due first. For people who look at a store: it is a copy with all payloads.
     ///
     /// # Errors
     /// [`Error::Stopped`], [`Error::Store`], [`Error::Poisoned`].
@@ -231,10 +355,38 @@ impl DurableTimer {
     /// # Ok::<(), hashed_wheel_durable::Error>(())
     /// ```
     pub fn pending_jobs(&self, limit: usize) -> Result<Vec<PendingJob>, Error> {
-        match self.engine.call(Op::List { limit })? {
-            Reply::List(jobs) => Ok(jobs),
-            _ => unreachable!("a list is answered by a list"),
-        }
+        let filter = JobFilter {
+            by_due: true,
+            ..JobFilter::new().limit(limit)
+        };
+        self.list(&filter)
+    }
+
+    fn list<T: From<Row>>(&self, filter: &JobFilter) -> Result<Vec<T>, Error> {
+        let rows = self.engine.read(|reader| reader.jobs(filter))?;
+        Ok(rows.into_iter().map(T::from).collect())
+    }
+
+    /// Reads stored jobs, dead ones too, in the order of their ids: those that the filter means. In a file the ones that wait are gone through for each page; in PostgreSQL the
+    /// pages are read by an index.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], [`Error::Store`], [`Error::Poisoned`].
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, JobFilter, JobState};
+    /// # use std::time::Duration;
+    /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+    /// timer.job("mail").after(Duration::from_secs(60))?;
+    /// timer.job("call").after(Duration::from_secs(30))?;
+    /// let waiting = timer.jobs(JobFilter::new().state(JobState::Waiting).kind("call"))?;
+    /// assert_eq!(waiting.len(), 1);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    #[expect(clippy::needless_pass_by_value, reason = "a contract")]
+    pub fn jobs(&self, filter: JobFilter) -> Result<Vec<JobInfo>, Error> {
+        self.list(&filter)
     }
 
     /// Reads at most so many dead letters, the oldest jobs first.
@@ -256,9 +408,81 @@ impl DurableTimer {
     /// # Ok::<(), hashed_wheel_durable::Error>(())
     /// ```
     pub fn dead(&self, limit: usize) -> Result<Vec<DeadJob>, Error> {
-        match self.engine.call(Op::Dead { limit })? {
-            Reply::Dead(dead) => Ok(dead),
-            _ => unreachable!("dead letters are answered by dead letters"),
+        self.dead_where(JobFilter::new().limit(limit))
+    }
+
+    /// Reads the dead letters that the filter means, the oldest jobs first.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], [`Error::Store`], [`Error::Poisoned`].
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, JobFilter};
+    /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+    /// assert!(timer.dead_where(JobFilter::new().kind("mail"))?.is_empty());
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn dead_where(&self, filter: JobFilter) -> Result<Vec<DeadJob>, Error> {
+        self.list(&filter.dead())
+    }
+
+    /// Revives the dead letters that the filter means, its limit not counted, and returns how many; see [`revive`](DurableTimer::revive). In steps of a thousand: an error leaves those
+    /// revived that were.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], [`Error::Store`], [`Error::Poisoned`].
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, JobFilter, Outcome};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = DurableTimer::builder()
+    /// #     .on("mail", |_| Outcome::Dead("no such user".into()))
+    /// #     .open_in_memory(&clock)?;
+    /// # timer.job("mail").after(Duration::ZERO)?;
+    /// # clock.advance(Duration::from_millis(1));
+    /// assert_eq!(timer.revive_where(JobFilter::new().kind("mail"))?, 1);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn revive_where(&self, filter: JobFilter) -> Result<u64, Error> {
+        let due = self.engine.wall().now();
+        self.for_dead(filter, |ids| Call::Revive { ids, due })
+    }
+
+    /// Removes the dead letters that the filter means, its limit not counted, and returns how many. In steps of a thousand: an error leaves those removed that were.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], [`Error::Store`], [`Error::Poisoned`].
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, JobFilter, Outcome};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = DurableTimer::builder()
+    /// #     .on("mail", |_| Outcome::Dead("no such user".into()))
+    /// #     .open_in_memory(&clock)?;
+    /// # timer.job("mail").after(Duration::ZERO)?;
+    /// # clock.advance(Duration::from_millis(1));
+    /// assert_eq!(timer.discard_where(JobFilter::new())?, 1);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn discard_where(&self, filter: JobFilter) -> Result<u64, Error> {
+        self.for_dead(filter, |ids| Call::Discard { ids })
+    }
+
+    fn for_dead(&self, filter: JobFilter, call: impl Fn(Vec<Id>) -> Call) -> Result<u64, Error> {
+        let mut filter = filter.dead().limit(1000);
+        let mut found = 0;
+        loop {
+            let rows = self.engine.read(|reader| reader.jobs(&filter))?;
+            let Some(last) = rows.last() else {
+                return Ok(found);
+            };
+            filter.after = last.id;
+            found += self.count(call(rows.iter().map(|row| row.id).collect()))?;
         }
     }
 
@@ -285,8 +509,8 @@ impl DurableTimer {
     /// # Ok::<(), hashed_wheel_durable::Error>(())
     /// ```
     pub fn revive(&self, id: u64) -> Result<bool, Error> {
-        self.found(Op::Revive {
-            id,
+        self.found(Call::Revive {
+            ids: vec![id],
             due: self.engine.wall().now(),
         })
     }
@@ -313,7 +537,7 @@ impl DurableTimer {
     /// # Ok::<(), hashed_wheel_durable::Error>(())
     /// ```
     pub fn discard(&self, id: u64) -> Result<bool, Error> {
-        self.found(Op::Discard { id })
+        self.found(Call::Discard { ids: vec![id] })
     }
 
     /// The counters since it was opened.
@@ -351,11 +575,45 @@ impl DurableTimer {
         self.engine.stop()
     }
 
-    fn found(&self, op: Op) -> Result<bool, Error> {
-        match self.engine.call(op)? {
-            Reply::Found(found) => Ok(found),
-            _ => unreachable!("a condition is answered by whether it held"),
+    /// Stops as [`stop`](DurableTimer::stop) does, and waits no longer than this for running handlers. Returns how many still run: they go on, and when the last one has
+    /// ended and its outcome is stored, the store is closed. Another call waits on.
+    ///
+    /// # Errors
+    /// Those of [`stop`](DurableTimer::stop).
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Error};
+    /// # use std::time::Duration;
+    /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+    /// assert_eq!(timer.stop_within(Duration::from_secs(5))?, 0);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn stop_within(&self, most: Duration) -> Result<usize, Error> {
+        self.engine.stop_within(Some(most))
+    }
+
+    pub(crate) fn holds_lease(&self, token: u64) -> bool {
+        self.engine.holds(token)
+    }
+
+    fn schedule(&self, new: Vec<New>) -> Result<Vec<Scheduled>, Error> {
+        self.note_kinds(&new);
+        scheduled(self.engine.call(Call::Schedule(new))?)
+    }
+
+    fn note_kinds(&self, new: &[New]) {
+        for new in new {
+            self.engine.note_kind(&new.kind);
         }
+    }
+
+    fn count(&self, call: Call) -> Result<u64, Error> {
+        Ok(counted(&self.engine.call(call)?))
+    }
+
+    fn found(&self, call: Call) -> Result<bool, Error> {
+        Ok(self.count(call)? > 0)
     }
 }
 
@@ -367,7 +625,7 @@ impl DurableTimer {
 /// # use std::time::Duration;
 /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
 /// let new = timer.job("mail").key("user:7").payload("hello");
-/// assert_eq!(new.after(Duration::from_secs(60))?, Scheduled::New);
+/// assert!(matches!(new.after(Duration::from_secs(60))?, Scheduled::New(_)));
 /// # Ok::<(), hashed_wheel_durable::Error>(())
 /// ```
 #[derive(Debug)]
@@ -378,6 +636,10 @@ pub struct NewJob<'a> {
     key: Option<String>,
     payload: Vec<u8>,
     replace: bool,
+    /// For [`schedule_all`](DurableTimer::schedule_all).
+    due: Option<Millis>,
+    /// Why it cannot be stored.
+    problem: Option<Error>,
 }
 
 impl NewJob<'_> {
@@ -389,8 +651,8 @@ impl NewJob<'_> {
     /// # use std::time::Duration;
     /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
     /// let minute = Duration::from_secs(60);
-    /// assert_eq!(timer.job("mail").key("user:7").after(minute)?, Scheduled::New);
-    /// assert_eq!(timer.job("mail").key("user:7").after(minute)?, Scheduled::Kept);
+    /// assert!(matches!(timer.job("mail").key("user:7").after(minute)?, Scheduled::New(_)));
+    /// assert!(matches!(timer.job("mail").key("user:7").after(minute)?, Scheduled::Kept(_)));
     /// # Ok::<(), hashed_wheel_durable::Error>(())
     /// ```
     pub fn key(mut self, key: impl Into<String>) -> Self {
@@ -414,6 +676,36 @@ impl NewJob<'_> {
         self
     }
 
+    /// A value as the payload, written as JSON. One that cannot be written is an [`Error::Config`] when the job is stored.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |job| match job.json::<(u32, String)>() {
+    ///         Ok((user, text)) => { assert_eq!((user, text.as_str()), (7, "hello")); Outcome::Done }
+    ///         Err(dead) => dead,
+    ///     })
+    ///     .open_in_memory(&clock)?;
+    /// timer.job("mail").json(&(7, "hello")).after(Duration::ZERO)?;
+    /// clock.advance(Duration::from_millis(1));
+    /// assert_eq!(timer.stats().dead, 0);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    #[cfg(feature = "serde")]
+    pub fn json<T: serde::Serialize + ?Sized>(mut self, value: &T) -> Self {
+        match serde_json::to_vec(value) {
+            Ok(payload) => self.payload = payload,
+            Err(error) => {
+                let text = format!("a payload of kind {:?} is no JSON: {error}", self.kind);
+                self.problem = Some(Error::Config(text));
+            }
+        }
+        self
+    }
+
     /// Takes the place of the job that waits under the same key, if there is one: that gets this kind, payload and time, and its attempts start anew.
     ///
     /// ```
@@ -422,12 +714,42 @@ impl NewJob<'_> {
     /// # use std::time::Duration;
     /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
     /// let minute = Duration::from_secs(60);
-    /// assert_eq!(timer.job("mail").key("user:7").replace().after(minute)?, Scheduled::New);
-    /// assert_eq!(timer.job("mail").key("user:7").replace().after(minute)?, Scheduled::Replaced);
+    /// assert!(matches!(timer.job("mail").key("user:7").replace().after(minute)?, Scheduled::New(_)));
+    /// assert!(matches!(timer.job("mail").key("user:7").replace().after(minute)?, Scheduled::Replaced(_)));
     /// # Ok::<(), hashed_wheel_durable::Error>(())
     /// ```
     pub fn replace(mut self) -> Self {
         self.replace = true;
+        self
+    }
+
+    /// When it is due, for [`schedule_all`](DurableTimer::schedule_all): so long from now.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::DurableTimer;
+    /// # use std::time::Duration;
+    /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+    /// timer.schedule_all([timer.job("mail").due_in(Duration::from_secs(60))])?;
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn due_in(mut self, delay: Duration) -> Self {
+        self.due = Some(self.timer.engine.wall().after(delay));
+        self
+    }
+
+    /// When it is due, for [`schedule_all`](DurableTimer::schedule_all): at this time of the wall clock.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::DurableTimer;
+    /// # use std::time::{Duration, UNIX_EPOCH};
+    /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+    /// timer.schedule_all([timer.job("mail").due_at(UNIX_EPOCH + Duration::from_secs(60))])?;
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn due_at(mut self, time: SystemTime) -> Self {
+        self.due = Some(millis_of(time));
         self
     }
 
@@ -467,6 +789,15 @@ impl NewJob<'_> {
     }
 
     fn store(self, due: Millis) -> Result<Scheduled, Error> {
+        let timer = self.timer;
+        let new = self.checked(due)?;
+        Ok(timer.schedule(vec![new])?.remove(0))
+    }
+
+    pub(crate) fn checked(self, due: Millis) -> Result<New, Error> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
         check_kind(&self.kind)?;
         if let Some(key) = &self.key {
             check_key(key)?;
@@ -477,27 +808,32 @@ impl NewJob<'_> {
                 max: MAX_PAYLOAD,
             });
         }
-        self.timer.engine.note_kind(&self.kind);
-        let NewJob {
-            timer,
-            kind,
-            key,
-            payload,
-            replace,
-        } = self;
-        match timer.engine.call(Op::Schedule {
-            kind,
-            key,
-            payload,
+        Ok(New {
+            kind: self.kind,
+            key: self.key,
+            payload: self.payload,
             due,
-            replace,
-        })? {
-            Reply::Scheduled(scheduled) => Ok(scheduled),
-            Reply::TooManyKinds => Err(Error::Config(format!(
-                "the store has {MAX_KINDS} kinds already, and can have no more: what differs from job to job belongs into the key or the payload"
-            ))),
-            _ => unreachable!("a new job is answered by what became of it"),
-        }
+            replace: self.replace,
+        })
+    }
+}
+
+/// What became of new jobs.
+fn scheduled(reply: Reply) -> Result<Vec<Scheduled>, Error> {
+    match reply {
+        Reply::Scheduled(scheduled) => Ok(scheduled),
+        Reply::TooManyKinds => Err(Error::Config(format!(
+            "the store has {MAX_KINDS} kinds already, and can have no more: what differs from job to job belongs into the key or the payload"
+        ))),
+        Reply::Count(_) => unreachable!("new jobs are answered by what became of them"),
+    }
+}
+
+/// How many jobs were found.
+fn counted(reply: &Reply) -> u64 {
+    match reply {
+        Reply::Count(count) => *count,
+        _ => unreachable!("a condition is answered by how many met it"),
     }
 }
 

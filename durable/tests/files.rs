@@ -79,11 +79,11 @@ fn a_store_of_a_newer_version() {
     transaction
         .open_table(table)
         .unwrap()
-        .insert("format", 2)
+        .insert("format", 3)
         .unwrap();
     transaction.commit().unwrap();
     drop(database);
-    refuses(&path, &["newer version", "format is 2", "knows 1"]);
+    refuses(&path, &["newer version", "format is 3", "knows 2"]);
 }
 
 #[test]

@@ -53,9 +53,10 @@ fn child_that_fills_the_disk() {
     );
     assert!(matches!(
         timer.job("mail").after(HOUR),
-        Err(Error::Poisoned)
+        Err(Error::Poisoned { .. })
     ));
-    assert!(matches!(timer.stop(), Err(Error::Poisoned)));
+    // It may have been opened again meanwhile: little is to be written.
+    assert!(matches!(timer.stop(), Ok(()) | Err(Error::Poisoned { .. })));
     println!("stored={stored}.");
 }
 

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::error::Error;
-use crate::store::{Op, Reply};
+use crate::error::{Error, StoreError};
+use crate::store::{Call, End, Reply};
 
 #[derive(Default)]
 pub(super) struct Inbox {
@@ -17,14 +17,12 @@ pub(super) struct Inbox {
 }
 
 #[derive(Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each may be set by another thread"
-)]
 struct State {
     requests: VecDeque<Request>,
+    /// Outcomes of handlers, for which nobody waits.
+    ends: Vec<End>,
     stopping: bool,
-    poisoned: bool,
+    poisoned: Option<StoreError>,
     /// Something other than a request wakes the thread.
     kicked: bool,
     /// The thread waits.
@@ -32,49 +30,56 @@ struct State {
 }
 
 pub(super) struct Request {
-    pub(super) op: Op,
-    /// `None`: the outcome of a handler, for which nobody waits.
-    pub(super) answer: Option<Answer>,
+    pub(super) call: Call,
+    pub(super) answer: Answer,
+    /// When it was made.
+    pub(super) since: Instant,
 }
 
 /// The right to answer a caller. Dropped unused, by a panic, it answers that nothing is durable any more: nobody waits for ever.
-pub(super) struct Answer(Option<Arc<Waiter>>);
+pub(super) struct Answer(Option<Callback>);
+
+pub(crate) type Callback = Box<dyn FnOnce(Result<Reply, Error>) + Send>;
 
 impl Answer {
     /// The first answer counts.
     pub(super) fn give(&mut self, result: Result<Reply, Error>) {
-        if let Some(waiter) = self.0.take() {
-            waiter.give(result);
+        if let Some(callback) = self.0.take() {
+            callback(result);
         }
     }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        self.give(Err(Error::Poisoned));
+        let cause = StoreError::new("the store thread has ended");
+        self.give(Err(Error::Poisoned { cause }));
     }
 }
 
 /// Where a caller waits. It is parked rather than waiting for a condition: with many callers, waking them is what the store thread does most.
-struct Waiter {
+pub(super) struct Waiter {
     result: Mutex<Option<Result<Reply, Error>>>,
     thread: Thread,
 }
 
 impl Waiter {
-    fn new() -> Waiter {
-        Waiter {
+    pub(super) fn new() -> Arc<Waiter> {
+        Arc::new(Waiter {
             result: Mutex::new(None),
             thread: thread::current(),
-        }
+        })
     }
 
-    fn give(&self, result: Result<Reply, Error>) {
-        *self.result.lock() = Some(result);
-        self.thread.unpark();
+    pub(super) fn callback(self: &Arc<Self>) -> Callback {
+        let waiter = Arc::clone(self);
+        Box::new(move |result| {
+            *waiter.result.lock() = Some(result);
+            waiter.thread.unpark();
+        })
     }
 
-    fn wait(&self) -> Result<Reply, Error> {
+    pub(super) fn wait(&self) -> Result<Reply, Error> {
         loop {
             if let Some(result) = self.result.lock().take() {
                 return result;
@@ -85,44 +90,58 @@ impl Waiter {
     }
 }
 
+/// What the store thread has taken.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) requests: Vec<Request>,
+    pub(super) ends: Vec<End>,
+    pub(super) stopping: bool,
+}
+
 impl Inbox {
     /// An error, if nothing is accepted any more.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.state.lock().check()
     }
 
-    /// Asks the store thread and waits for its answer.
-    pub(super) fn call(&self, op: Op) -> Result<Reply, Error> {
-        let waiter = Arc::new(Waiter::new());
-        {
+    /// Asks the store thread, which calls back.
+    pub(super) fn ask(&self, call: Call, callback: Callback) {
+        let refused = {
             let mut state = self.state.lock();
-            state.check()?;
-            state.requests.push_back(Request {
-                op,
-                answer: Some(Answer(Some(Arc::clone(&waiter)))),
-            });
-            if state.waiting {
-                self.changed.notify_one();
+            match state.check() {
+                Ok(()) => {
+                    state.requests.push_back(Request {
+                        call,
+                        answer: Answer(Some(callback)),
+                        since: Instant::now(),
+                    });
+                    self.wake(&state);
+                    return;
+                }
+                Err(error) => error,
             }
-        }
-        waiter.wait()
+        };
+        callback(Err(refused));
     }
 
     /// Tells the store thread the outcome of a run.
-    pub(super) fn tell(&self, op: Op) {
+    pub(super) fn tell(&self, end: End) {
         let mut state = self.state.lock();
-        if !state.poisoned {
-            state.requests.push_back(Request { op, answer: None });
-            if state.waiting {
-                self.changed.notify_one();
-            }
+        state.ends.push(end);
+        self.wake(&state);
+    }
+
+    fn wake(&self, state: &State) {
+        if state.waiting {
+            self.changed.notify_one();
         }
     }
 
     /// For the store thread: waits for a request, a kick or the end of `rest`. Takes at most `most` requests.
-    pub(super) fn take(&self, rest: Option<Duration>, most: usize) -> (Vec<Request>, bool) {
+    pub(super) fn take(&self, rest: Option<Duration>, most: usize) -> Taken {
         let mut state = self.state.lock();
-        if state.requests.is_empty() && !state.kicked {
+        let now = rest == Some(Duration::ZERO);
+        if state.requests.is_empty() && state.ends.is_empty() && !state.kicked && !now {
             state.waiting = true;
             match rest {
                 Some(rest) => drop(self.changed.wait_for(&mut state, rest)),
@@ -132,20 +151,23 @@ impl Inbox {
         }
         state.kicked = false;
         let many = state.requests.len().min(most);
-        (state.requests.drain(..many).collect(), state.stopping)
+        Taken {
+            requests: state.requests.drain(..many).collect(),
+            ends: std::mem::take(&mut state.ends),
+            stopping: state.stopping,
+        }
     }
 
     /// Wakes the store thread, for no request.
     pub(super) fn kick(&self) {
         let mut state = self.state.lock();
         state.kicked = true;
-        if state.waiting {
-            self.changed.notify_one();
-        }
+        self.wake(&state);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.state.lock().requests.is_empty()
+        let state = self.state.lock();
+        state.requests.is_empty() && state.ends.is_empty()
     }
 
     /// Nothing new is accepted from now on. True for the first call.
@@ -160,19 +182,27 @@ impl Inbox {
         self.state.lock().stopping
     }
 
-    pub(super) fn is_poisoned(&self) -> bool {
-        self.state.lock().poisoned
+    pub(super) fn poisoned(&self) -> Option<StoreError> {
+        self.state.lock().poisoned.clone()
     }
 
-    /// The store cannot be written to any more.
-    pub(super) fn poison(&self) {
+    /// The store cannot be written to: calls are refused, outcomes are kept.
+    pub(super) fn poison(&self, cause: &StoreError) {
         let refused = {
             let mut state = self.state.lock();
-            state.poisoned = true;
+            state.poisoned = Some(cause.clone());
             std::mem::take(&mut state.requests)
         };
-        // Their drop answers them.
-        drop(refused);
+        for mut request in refused {
+            request.answer.give(Err(Error::Poisoned {
+                cause: cause.clone(),
+            }));
+        }
+    }
+
+    /// The store has been opened again.
+    pub(super) fn heal(&self) {
+        self.state.lock().poisoned = None;
     }
 }
 
@@ -180,8 +210,10 @@ impl State {
     fn check(&self) -> Result<(), Error> {
         if self.stopping {
             Err(Error::Stopped)
-        } else if self.poisoned {
-            Err(Error::Poisoned)
+        } else if let Some(cause) = &self.poisoned {
+            Err(Error::Poisoned {
+                cause: cause.clone(),
+            })
         } else {
             Ok(())
         }

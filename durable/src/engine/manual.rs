@@ -1,14 +1,12 @@
-//! The engine without threads, on a manual clock.
-
-use std::sync::Arc;
+//! The engine without threads, on a manual clock: a caller carries out its own step, and the thread that advances the clock claims and runs handlers.
 
 use hashed_wheel::Timeout;
 use parking_lot::Mutex;
 
 use super::Engine;
-use super::core::Core;
-use crate::error::Error;
-use crate::store::{Claim, Op, Reply, Verdict};
+use super::claims::Task;
+use super::step::Core;
+use crate::store::Verdict;
 use crate::time::Millis;
 
 #[derive(Default)]
@@ -21,33 +19,35 @@ pub(super) struct Manual {
     armed: Mutex<Option<(Millis, Timeout)>>,
 }
 
-pub(super) fn start(engine: &Arc<Engine>, core: Core) {
-    if let Some(manual) = &engine.manual {
-        *manual.core.lock() = Some(core);
-        manual.arm(engine);
-    }
-}
-
 impl Manual {
-    pub(super) fn call(&self, engine: &Engine, op: Op) -> Result<Reply, Error> {
-        engine.inbox.check()?;
-        let (mut replies, _) = self.transact(engine, &[op])?;
+    pub(super) fn start(&self, engine: &Engine, core: Core) {
+        *self.core.lock() = Some(core);
         self.arm(engine);
-        Ok(replies.remove(0))
     }
 
-    fn transact(&self, engine: &Engine, ops: &[Op]) -> Result<(Vec<Reply>, Vec<Claim>), Error> {
+    /// Stores what waits in the inbox.
+    pub(super) fn store(&self, engine: &Engine) {
+        self.step(engine, false);
+        self.arm(engine);
+    }
+
+    fn step(&self, engine: &Engine, claiming: bool) {
         let mut core = self.core.lock();
-        let core = core.as_mut().ok_or(Error::Stopped)?;
-        core.transact(engine, ops).inspect_err(|error| {
-            log::error!("{error}; nothing can be stored until the store is opened again");
-            engine.inbox.poison();
-        })
+        let taken = engine
+            .inbox
+            .take(Some(std::time::Duration::ZERO), usize::MAX);
+        if let Some(core) = core.as_mut() {
+            core.step(engine, taken, claiming);
+        } else {
+            for mut request in taken.requests {
+                request.answer.give(Err(crate::Error::Stopped));
+            }
+        }
     }
 
     /// Has the wheel call `drive` at the next claim, if it does not do so already.
     fn arm(&self, engine: &Engine) {
-        let Some(next) = self.core.lock().as_ref().and_then(Core::next) else {
+        let Some(next) = self.core.lock().as_ref().and_then(|core| core.next(engine)) else {
             return;
         };
         let mut armed = self.armed.lock();
@@ -75,66 +75,32 @@ impl Manual {
         }
     }
 
-    /// Claims and runs all that is due.
-    fn drive(&self, engine: &Engine) {
+    /// Claims and runs all that is due, each to its end.
+    pub(super) fn drive(&self, engine: &Engine) {
         {
             let _driving = self.driving.lock();
-            while let Some(op) = self.plan(engine) {
-                let Ok((_, claims)) = self.transact(engine, &[op]) else {
+            loop {
+                self.step(engine, true);
+                let mut ran = false;
+                while let Some(task) = engine.claims.try_next() {
+                    ran = true;
+                    match task {
+                        Task::Run(claim) if engine.inbox.is_stopping() => {
+                            engine.claims.ended();
+                            engine.inbox.tell(claim.end(Verdict::GiveBack));
+                        }
+                        Task::Run(claim) => engine.execute(claim),
+                        Task::TellDead(id) => engine.tell_dead(id),
+                    }
+                    self.step(engine, false);
+                }
+                if !ran && engine.inbox.is_empty() {
                     break;
-                };
-                for claim in claims {
-                    engine.flight.begin();
-                    self.run(engine, claim);
                 }
             }
         }
         self.arm(engine);
-        self.end_if_stopped(engine);
-    }
-
-    fn plan(&self, engine: &Engine) -> Option<Op> {
-        if engine.inbox.check().is_err() {
-            return None;
-        }
-        let (ahead, bytes) = engine.flight.ahead();
-        self.core
-            .lock()
-            .as_ref()?
-            .plan(engine.wall.now(), ahead, bytes, false)
-    }
-
-    /// Runs a claim to its end; given back if the timer has been stopped meanwhile.
-    fn run(&self, engine: &Engine, claim: Claim) {
-        let finish = if engine.inbox.is_stopping() {
-            Some(Op::Finish {
-                id: claim.id,
-                token: claim.token,
-                verdict: Verdict::GiveBack,
-            })
-        } else {
-            engine.execute(claim)
-        };
-        if let Some(finish) = finish {
-            engine.flight.end();
-            let _ = self.transact(engine, &[finish]);
-        }
-    }
-
-    /// A claim that was parked is due.
-    pub(super) fn fire(&self, engine: &Engine, id: u64) {
-        {
-            let _driving = self.driving.lock();
-            if let Some(claim) = engine.flight.take(id) {
-                self.run(engine, claim);
-            }
-        }
-        // There may be room now, or nothing runs alone any more.
-        self.drive(engine);
-    }
-
-    /// A handler dropped the timer: nobody waits for its end.
-    fn end_if_stopped(&self, engine: &Engine) {
+        // A handler dropped the timer: nobody waits for its end.
         if engine.inbox.is_stopping() {
             self.finish(engine);
         }
@@ -143,19 +109,10 @@ impl Manual {
     /// Waits for the running handler, gives back what has not begun, and closes the store.
     pub(super) fn finish(&self, engine: &Engine) {
         let _driving = self.driving.lock();
-        let ops: Vec<Op> = engine
-            .flight
-            .close()
-            .into_iter()
-            .map(|claim| Op::Finish {
-                id: claim.id,
-                token: claim.token,
-                verdict: Verdict::GiveBack,
-            })
-            .collect();
-        if !ops.is_empty() {
-            let _ = self.transact(engine, &ops);
+        for claim in engine.claims.close() {
+            engine.inbox.tell(claim.end(Verdict::GiveBack));
         }
+        self.step(engine, false);
         *self.core.lock() = None;
     }
 }

@@ -11,52 +11,65 @@
 //! On a manual clock there are no threads: a caller carries out its own transaction, and the thread that advances the clock claims, runs handlers
 //! and acknowledges. The decisions are those of [`Core`] in both cases.
 
-mod core;
-mod flight;
+mod claims;
 mod inbox;
 mod manual;
+mod planner;
 mod reentrancy;
+mod step;
 mod threads;
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hashed_wheel::{HashedWheelTimer, Lateness, ManualClock};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
-use self::core::Core;
-use self::flight::Flight;
-use self::inbox::Inbox;
+use self::claims::Claims;
+pub(crate) use self::inbox::Callback;
+use self::inbox::{Inbox, Waiter};
 use self::manual::Manual;
+use self::step::Core;
 use crate::DurableTimer;
 use crate::error::{Error, StoreError};
-use crate::job::{Job, Outcome};
+use crate::job::{DeadJob, Job, JobFilter, Outcome};
 use crate::policy::Policy;
-use crate::stats::{Counters, Stats, count};
-use crate::store::{Claim, Leases, MAX_KINDS, Op, Reply, Store, Verdict};
+use crate::stats::{Counters, Stats, add, count};
+use crate::store::{Call, Claim, Id, MAX_KINDS, Reader, Reply, Store, Verdict};
 use crate::time::{Millis, WallClock};
 
-/// How long before it is due a job may be claimed.
+/// How long before it is due a job may be claimed, and how long it may wait for a thread after that.
 pub(crate) const LEAD: Duration = Duration::from_millis(50);
-
-/// The most claims whose handlers have not begun.
-pub(crate) const AHEAD: usize = 256;
-
-/// The most bytes of payload in such claims, but for the last of them.
-const AHEAD_BYTES: usize = 16 << 20;
 
 pub(crate) type Handler = Box<dyn Fn(&Job) -> Outcome + Send + Sync>;
 
+/// What is told about dead jobs.
+pub(crate) type OnDead = Box<dyn Fn(&DeadJob) + Send + Sync>;
+
 pub(crate) struct Settings {
     pub(crate) threads: usize,
+    /// Of kinds without settings of their own, and of those without a handler.
     pub(crate) policy: Policy,
     pub(crate) lead: Duration,
-    /// By kind, in the order in which the store knows them.
-    pub(crate) handlers: Vec<(String, Handler)>,
+    /// Callers wait so long for the store.
+    pub(crate) patience: Duration,
+    /// Those with a handler, in the order in which the store knows them.
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) on_dead: Option<OnDead>,
+    /// Dead jobs are removed after so long.
+    pub(crate) keep_dead: Option<Duration>,
+}
+
+pub(crate) struct Kind {
+    pub(crate) name: String,
+    pub(crate) handler: Handler,
+    pub(crate) policy: Policy,
+    /// How many may be claimed at a time.
+    pub(crate) concurrency: usize,
 }
 
 pub(crate) struct Engine {
@@ -64,12 +77,11 @@ pub(crate) struct Engine {
     /// By kind: the index of its handler.
     kinds: HashMap<String, usize>,
     wall: Arc<dyn WallClock>,
-    /// Of a store that several processes share.
-    leases: Option<Arc<Leases>>,
+    reader: Arc<dyn Reader>,
     /// Fires what is claimed before it is due; on a manual clock it also wakes the engine.
     wheel: HashedWheelTimer,
     inbox: Inbox,
-    flight: Flight,
+    claims: Claims,
     counters: Counters,
     /// How late handlers began.
     lateness: Mutex<Lateness>,
@@ -78,47 +90,41 @@ pub(crate) struct Engine {
     /// On a manual clock.
     manual: Option<Manual>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The store is closed.
+    closed: Mutex<bool>,
+    closing: Condvar,
     /// For the tasks of the wheel, and for the timers that handlers are given.
     me: Weak<Engine>,
 }
 
 impl Engine {
-    /// Starts an engine with threads.
+    /// Starts an engine with threads, or one that a manual clock drives.
     pub(crate) fn start(
         settings: Settings,
         store: Box<dyn Store>,
         wall: Arc<dyn WallClock>,
+        clock: Option<&ManualClock>,
     ) -> Result<Arc<Engine>, Error> {
         let wheel = HashedWheelTimer::builder()
             .tick_duration(Duration::from_millis(1))
-            .ticks_per_wheel(128)
-            .thread_name("durable-wheel")
+            .ticks_per_wheel(128);
+        let wheel = match clock {
+            Some(clock) => wheel.clock(clock),
+            None => wheel.thread_name("durable-wheel"),
+        };
+        let wheel = wheel
             .build()
             .map_err(|error| Error::Config(error.to_string()))?;
-        let (engine, core) = Engine::new(settings, store, wall, wheel, None)?;
-        threads::start(&engine, core)?;
-        Ok(engine)
-    }
-
-    /// Makes an engine that a manual clock drives.
-    pub(crate) fn start_manual(
-        settings: Settings,
-        store: Box<dyn Store>,
-        wall: Arc<dyn WallClock>,
-        clock: &ManualClock,
-    ) -> Result<Arc<Engine>, Error> {
-        let wheel = HashedWheelTimer::builder()
-            .tick_duration(Duration::from_millis(1))
-            .ticks_per_wheel(128)
-            .clock(clock)
-            .build()
-            .map_err(|error| Error::Config(error.to_string()))?;
-        let (engine, core) = Engine::new(settings, store, wall, wheel, Some(Manual::default()))?;
+        let manual = clock.map(|_| Manual::default());
+        let (engine, core) = Engine::new(settings, store, wall, wheel, manual)?;
         engine
             .wheel
             .start()
             .map_err(|error| StoreError::with("cannot start the timer", error))?;
-        manual::start(&engine, core);
+        match &engine.manual {
+            Some(manual) => manual.start(&engine, core),
+            None => threads::start(&engine, core)?,
+        }
         Ok(engine)
     }
 
@@ -130,48 +136,34 @@ impl Engine {
         wheel: HashedWheelTimer,
         manual: Option<Manual>,
     ) -> Result<(Arc<Engine>, Core), Error> {
-        let policy = settings.policy;
-        let counters = Counters::default();
-        let found = store.recover(&|id, attempts| {
-            let verdict = policy.interrupted(&*wall, id, attempts);
-            if matches!(verdict, Verdict::Dead { .. }) {
-                count(&counters.dead);
-            }
-            verdict
-        })?;
-        if found > 0 {
-            log::warn!(
-                "{found} jobs were claimed when their process ended: each will be taken up alone"
-            );
-        }
-        let earliest = store.earliest()?;
-        let unhandled = store.unhandled()?;
-        for kind in &unhandled {
-            log::warn!("jobs of kind {kind:?} stay pending: there is no handler for it");
-        }
-        let kinds = settings
-            .handlers
-            .iter()
-            .enumerate()
-            .map(|(n, (kind, _))| (kind.clone(), n))
-            .collect();
-        let leases = store.leases();
-        let core = Core::new(store, earliest, settings.lead);
+        let names = settings.kinds.iter().map(|kind| kind.name.clone());
+        let kinds: HashMap<String, usize> = names.zip(0..).collect();
         let engine = Arc::new_cyclic(|me| Engine {
+            claims: Claims::new(settings.kinds.len()),
             settings,
             kinds,
             wall,
-            leases,
+            reader: store.reader(),
             wheel,
             inbox: Inbox::default(),
-            flight: Flight::default(),
-            counters,
+            counters: Counters::default(),
             lateness: Mutex::default(),
-            unhandled: Mutex::new(unhandled),
+            unhandled: Mutex::default(),
             manual,
             threads: Mutex::default(),
+            closed: Mutex::new(false),
+            closing: Condvar::new(),
             me: me.clone(),
         });
+        let judge = |kind: &str, id, attempts| engine.judge(kind, id, attempts);
+        let recovered = store.recover(&judge, engine.wall.now())?;
+        step::note_recovered(&engine, &recovered, "of an earlier process");
+        let room = vec![usize::MAX; engine.settings.kinds.len()];
+        let polled = store.poll(&judge, &room)?;
+        for kind in engine.reader.kinds()? {
+            engine.note_kind(&kind);
+        }
+        let core = Core::new(&engine, store, &polled);
         Ok((engine, core))
     }
 
@@ -179,12 +171,51 @@ impl Engine {
         &*self.wall
     }
 
-    /// Carries out an operation of a caller. Durable when this returns.
-    pub(crate) fn call(&self, op: Op) -> Result<Reply, Error> {
-        match &self.manual {
-            Some(manual) => manual.call(self, op),
-            None => self.inbox.call(op),
+    /// Carries out a call. Durable when this returns.
+    pub(crate) fn call(&self, call: Call) -> Result<Reply, Error> {
+        let waiter = Waiter::new();
+        self.ask(call, waiter.callback());
+        waiter.wait()
+    }
+
+    /// Has a call carried out, and calls back.
+    pub(crate) fn ask(&self, call: Call, callback: Callback) {
+        self.inbox.ask(call, callback);
+        if let Some(manual) = &self.manual {
+            manual.store(self);
         }
+    }
+
+    /// Reads beside the store thread.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce(&dyn Reader) -> Result<T, StoreError>,
+    ) -> Result<T, Error> {
+        self.inbox.check()?;
+        read(&*self.reader).map_err(|error| match self.inbox.check() {
+            Err(closed) => closed,
+            Ok(()) => error.into(),
+        })
+    }
+
+    pub(crate) fn holds(&self, token: u64) -> bool {
+        self.claims.holds(token)
+    }
+
+    /// By handler: is its kind among these?
+    fn paused(&self, kinds: &HashSet<String>) -> Vec<bool> {
+        let handled = self.settings.kinds.iter();
+        handled.map(|kind| kinds.contains(&kind.name)).collect()
+    }
+
+    fn policy(&self, kind: &str) -> &Policy {
+        let kind = self.kinds.get(kind).map(|&kind| &self.settings.kinds[kind]);
+        kind.map_or(&self.settings.policy, |kind| &kind.policy)
+    }
+
+    /// When a job is tried again whose process died in its handler.
+    fn judge(&self, kind: &str, id: Id, attempts: u32) -> Option<Millis> {
+        self.policy(kind).interrupted(&*self.wall, id, attempts)
     }
 
     /// Logs a kind that has no handler, once.
@@ -202,7 +233,7 @@ impl Engine {
 
     pub(crate) fn stats(&self) -> Stats {
         self.counters
-            .snapshot(self.flight.in_memory(), self.lateness.lock().clone())
+            .snapshot(self.claims.in_memory(), self.lateness.lock().clone())
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -211,19 +242,27 @@ impl Engine {
 
     /// Stops, and waits until the store is closed.
     pub(crate) fn stop(&self) -> Result<(), Error> {
+        self.stop_within(None).map(|_| ())
+    }
+
+    /// Stops, and waits for so long at most. The number of handlers that still run.
+    pub(crate) fn stop_within(&self, most: Option<Duration>) -> Result<usize, Error> {
         if reentrancy::is_handler_of(self) {
             return Err(Error::FromHandler);
         }
         let first = self.inbox.stop();
         match &self.manual {
             Some(manual) => manual.finish(self),
-            None => threads::join(self),
+            None => {
+                if !threads::join(self, most) {
+                    return Ok(self.claims.running());
+                }
+            }
         }
         let _ = self.wheel.stop();
-        if first && self.inbox.is_poisoned() {
-            Err(Error::Poisoned)
-        } else {
-            Ok(())
+        match self.inbox.poisoned() {
+            Some(cause) if first => Err(Error::Poisoned { cause }),
+            _ => Ok(0),
         }
     }
 
@@ -236,18 +275,19 @@ impl Engine {
         }
     }
 
-    /// Has the wheel call `fire` when the job is due. False if the timer has been stopped, or if the clock was set back since the claim was planned, so that
-    /// this would be for long: then the claim has to be given back.
-    fn park(&self, claim: Claim) -> bool {
-        let (id, wait) = (claim.id, self.wall.until(claim.due));
-        if wait > self.settings.lead || !self.flight.park(claim) {
-            return false;
+    /// Has the wheel call `fire` when the job is due. Given back if the timer has been stopped, or if the clock was set back since the claim was planned, so that
+    /// this would be for long.
+    fn park(&self, claim: Claim) -> Result<(), Claim> {
+        let (token, wait) = (claim.token, self.wall.until(claim.due));
+        if wait > self.settings.lead {
+            return Err(claim);
         }
+        self.claims.park(claim)?;
         let me = self.me.clone();
         let armed = self.wheel.new_timeout(
             move |_| {
                 if let Some(engine) = me.upgrade() {
-                    engine.fire(id);
+                    engine.fire(token);
                 }
             },
             wait,
@@ -255,69 +295,89 @@ impl Engine {
         if armed.is_err() {
             // It runs as long as the engine, so this is our bug. The handler's thread looks at the time again.
             log::error!("the timer refuses a timeout");
-            self.fire(id);
+            self.fire(token);
         }
-        true
+        Ok(())
     }
 
     /// A parked job is due.
-    fn fire(&self, id: u64) {
-        match &self.manual {
-            Some(manual) => manual.fire(self, id),
-            None => self.flight.make_ready(id),
+    fn fire(&self, token: u64) {
+        self.claims.make_ready(token);
+        if let Some(manual) = &self.manual {
+            manual.drive(self);
         }
     }
 
-    /// Runs the handler of a claim, if its time has come by the wall clock as it is now. `None`: it was parked again.
-    fn execute(&self, claim: Claim) -> Option<Op> {
-        let (id, token) = (claim.id, claim.token);
+    /// Runs the handler of a claim, if its time has come by the wall clock as it is now, and tells the store thread how it ended.
+    fn execute(&self, claim: Claim) {
+        let mut end = claim.end(Verdict::GiveBack);
         let early = self.wall.until(claim.due);
-        let verdict = if self
-            .leases
-            .as_ref()
-            .is_some_and(|leases| !leases.holds(token))
-        {
+        if !self.claims.holds(claim.token) {
             survive(|| {
-                log::warn!("job {id} is not run here: its lease ran out before its handler began");
+                log::warn!(
+                    "job {} is not run here: its lease ran out before its handler began",
+                    claim.id
+                );
             });
-            Verdict::GiveBack
         } else if early.is_zero() {
-            self.run(claim)
-        } else if early <= self.settings.lead && self.park(claim) {
-            self.flight.end();
-            return None;
-        } else {
-            Verdict::GiveBack
-        };
-        Some(Op::Finish { id, token, verdict })
+            end.verdict = self.run(claim);
+        } else if early <= self.settings.lead && self.park(claim).is_ok() {
+            return self.claims.ended();
+        }
+        self.claims.ended();
+        self.inbox.tell(end);
     }
 
     fn run(&self, claim: Claim) -> Verdict {
-        let Some(me) = self.me.upgrade() else {
+        let (Some(me), Some(&kind)) = (self.me.upgrade(), self.kinds.get(&*claim.kind)) else {
             return Verdict::GiveBack;
         };
         count(&self.counters.fired);
         let late = self.wall.since(claim.due);
         self.lateness.lock().record(late);
         let (id, attempt) = (claim.id, claim.attempt);
-        let (kind, handler) = &self.settings.handlers[claim.handler];
-        let job = Job::new(kind.clone(), claim, DurableTimer::for_handler(me));
+        let kind = &self.settings.kinds[kind];
+        let job = Job::new(claim, DurableTimer::for_handler(me));
         let outcome = {
             let _inside = reentrancy::enter(self);
-            panic::catch_unwind(AssertUnwindSafe(|| handler(&job)))
+            panic::catch_unwind(AssertUnwindSafe(|| (kind.handler)(&job)))
         };
         let outcome = outcome.map_err(|payload| {
             let text = panic_text(&*payload);
             // The payload's drop may panic, too.
             survive(|| {
-                log::error!("the handler of {kind:?} panicked: {text}");
+                log::error!("the handler of {:?} panicked: {text}", kind.name);
                 drop(payload);
             });
             text
         });
-        self.settings
-            .policy
-            .verdict(&*self.wall, id, attempt, outcome)
+        kind.policy.verdict(&*self.wall, id, attempt, outcome)
+    }
+
+    /// Counts dead jobs, and has them told.
+    fn died(&self, ids: &[Id]) {
+        add(&self.counters.dead, ids.len() as u64);
+        if self.settings.on_dead.is_some() {
+            self.claims.tell_dead(ids);
+        }
+    }
+
+    /// Tells of a dead job, if it is still there.
+    fn tell_dead(&self, id: Id) {
+        let Some(on_dead) = &self.settings.on_dead else {
+            return;
+        };
+        let filter = JobFilter::new().dead().after(id - 1).limit(1);
+        match self.reader.jobs(&filter) {
+            Ok(rows) => {
+                for dead in rows.into_iter().filter(|row| row.id == id) {
+                    let dead = DeadJob::from(dead);
+                    let _inside = reentrancy::enter(self);
+                    survive(|| on_dead(&dead));
+                }
+            }
+            Err(error) => survive(|| log::warn!("nobody was told of dead job {id}: {error}")),
+        }
     }
 }
 

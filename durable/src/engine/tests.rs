@@ -4,6 +4,7 @@ mod clock;
 mod group;
 mod interrupted;
 mod model;
+mod options;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

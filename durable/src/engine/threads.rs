@@ -2,24 +2,22 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::Engine;
-use super::core::Core;
-use super::inbox::Request;
-use crate::broken::{self, Defect};
+use super::claims::Task;
+use super::step::Core;
 use crate::error::{Error, StoreError};
-use crate::job::Scheduled;
-use crate::store::{Claim, Op, Reply, Verdict};
+use crate::store::Verdict;
 
-/// The most operations in one transaction: what comes later must not wait for a very long one.
+/// The most calls in one transaction: what comes later must not wait for a very long one.
 const BATCH: usize = 1024;
+
+/// The time in which callers who were answered together come back.
+const GATHER: Duration = Duration::from_micros(150);
 
 pub(super) fn start(engine: &Arc<Engine>, mut core: Core) -> Result<(), Error> {
     let failed = |error| Error::Store(StoreError::with("cannot start a thread", error));
-    engine
-        .wheel
-        .start()
-        .map_err(|error| Error::Store(StoreError::with("cannot start the timer", error)))?;
     let mut threads = Vec::new();
     let mut spawn = |name: String, work: Box<dyn FnOnce(Arc<Engine>) + Send>| {
         let engine = Arc::clone(engine);
@@ -47,25 +45,35 @@ pub(super) fn start(engine: &Arc<Engine>, mut core: Core) -> Result<(), Error> {
     });
     if started.is_err() {
         engine.inbox.stop();
-        engine.flight.close();
+        engine.claims.close();
     }
     *engine.threads.lock() = threads;
     started
 }
 
-/// Waits for all threads. A second caller waits for the first.
-pub(super) fn join(engine: &Engine) {
+/// Waits for all threads, for so long at most. False if they still run. A second caller waits for the first.
+pub(super) fn join(engine: &Engine, most: Option<Duration>) -> bool {
+    if let Some(most) = most {
+        let end = Instant::now() + most;
+        let mut closed = engine.closed.lock();
+        while !*closed {
+            if engine.closing.wait_until(&mut closed, end).timed_out() {
+                return *closed;
+            }
+        }
+    }
     let mut threads = engine.threads.lock();
     for thread in threads.drain(..) {
         let _ = thread.join();
     }
+    true
 }
 
 fn handle_jobs(engine: &Engine) {
-    while let Some(claim) = engine.flight.next() {
-        if let Some(finish) = engine.execute(claim) {
-            engine.flight.end();
-            engine.inbox.tell(finish);
+    while let Some(task) = engine.claims.next() {
+        match task {
+            Task::Run(claim) => engine.execute(claim),
+            Task::TellDead(id) => engine.tell_dead(id),
         }
     }
 }
@@ -76,122 +84,39 @@ struct Ending<'a>(&'a Engine);
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.inbox.poison();
-            self.0.flight.abandon();
+            let cause = StoreError::new("the store thread panicked");
+            self.0.inbox.poison(&cause);
+            self.0.claims.close();
         }
+        *self.0.closed.lock() = true;
+        self.0.closing.notify_all();
     }
 }
 
 fn keep_store(engine: &Engine, mut core: Core) {
     let _ending = Ending(engine);
+    let mut rest = Some(Duration::ZERO);
     let mut closed = false;
-    let mut rest = Some(std::time::Duration::ZERO);
     loop {
-        let (requests, stopping) = engine.inbox.take(rest, BATCH);
-        let mut given_back = Vec::new();
-        if stopping && !closed {
+        let mut taken = engine.inbox.take(rest, BATCH);
+        let stopping = taken.stopping;
+        let unbegun = if stopping && !closed {
             closed = true;
-            given_back = engine.flight.close();
-        }
-        if let Err(error) = step(engine, &mut core, requests, given_back, stopping) {
-            log::error!("{error}; nothing can be stored until the store is opened again");
-            // Claims stay in the store: they are taken up as interrupted ones.
-            engine.flight.abandon();
-            break;
-        }
-        if stopping && core.is_stuck() {
-            log::error!("the outcomes of some jobs cannot be stored: these will run again");
-            engine.inbox.poison();
-            break;
-        }
-        if stopping && core.is_idle() && engine.inbox.is_empty() {
+            engine.claims.close()
+        } else {
+            engine.claims.overstayed(Instant::now())
+        };
+        let back = unbegun.iter().map(|claim| claim.end(Verdict::GiveBack));
+        taken.ends.extend(back);
+        core.step(engine, taken, true);
+        if stopping && core.is_finished(engine) {
             break;
         }
         rest = core.rest(engine, stopping);
+        if core.has_company() {
+            thread::sleep(GATHER);
+        }
     }
     // Closes the file. Whoever joins this thread finds it free.
     drop(core);
-}
-
-/// One transaction with all that waits.
-fn step(
-    engine: &Engine,
-    core: &mut Core,
-    requests: Vec<Request>,
-    given_back: Vec<Claim>,
-    stopping: bool,
-) -> Result<(), Error> {
-    core.keep_up(engine);
-    let unstored = core.take_unstored();
-    let mut ops = Vec::with_capacity(requests.len() + unstored.len() + given_back.len() + 1);
-    let mut answers = Vec::with_capacity(requests.len());
-    for mut request in requests {
-        if broken::is(Defect::AckBeforeCommit)
-            && let (Op::Schedule { .. }, Some(answer)) = (&request.op, &mut request.answer)
-        {
-            answer.give(Ok(Reply::Scheduled(Scheduled::New)));
-        }
-        ops.push(request.op);
-        answers.push(request.answer);
-    }
-    ops.extend(unstored);
-    for claim in given_back {
-        ops.push(Op::Finish {
-            id: claim.id,
-            token: claim.token,
-            verdict: Verdict::GiveBack,
-        });
-    }
-    if !stopping {
-        core.foresee(engine, &ops);
-        let (ahead, bytes) = engine.flight.ahead();
-        ops.extend(core.plan(engine.wall.now(), ahead, bytes, !ops.is_empty()));
-    }
-    if ops.is_empty() {
-        core.tighten();
-        return Ok(());
-    }
-    match core.transact(engine, &ops) {
-        Ok((replies, claims)) => {
-            for (answer, reply) in answers.into_iter().zip(replies) {
-                if let Some(mut answer) = answer {
-                    answer.give(Ok(reply));
-                }
-            }
-            dispatch(engine, claims);
-            Ok(())
-        }
-        Err(error) if matches!(&error, Error::Store(store) if store.is_passing()) => {
-            log::warn!("{error}");
-            core.keep_unstored(ops);
-            for mut answer in answers.into_iter().flatten() {
-                answer.give(Err(error.clone()));
-            }
-            Ok(())
-        }
-        Err(error) => {
-            engine.inbox.poison();
-            for mut answer in answers.into_iter().flatten() {
-                answer.give(Err(error.clone()));
-            }
-            Err(error)
-        }
-    }
-}
-
-/// Hands claims to the threads, or to the wheel if they are not due yet.
-fn dispatch(engine: &Engine, claims: Vec<Claim>) {
-    let now = engine.wall.now();
-    let (due, early): (Vec<_>, Vec<_>) = claims.into_iter().partition(|claim| claim.due <= now);
-    engine.flight.push(due);
-    for claim in early {
-        let (id, token) = (claim.id, claim.token);
-        if !engine.park(claim) {
-            engine.inbox.tell(Op::Finish {
-                id,
-                token,
-                verdict: Verdict::GiveBack,
-            });
-        }
-    }
 }

@@ -1,97 +1,73 @@
 //! A store in memory, for tests: the rules of the others without their disk.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use super::{
-    Claim, Committed, Earliest, INTERRUPTED, Id, Judge, MAX_KINDS, Op, Reply, Store, Verdict,
-    earlier,
+    Call, Claim, ClaimRequest, Committed, Earliest, End, INTERRUPTED, Id, Judge, MAX_KINDS, New,
+    Polled, Reader, Recovered, Reply, Row, Store, Verdict, room_left,
 };
 use crate::error::StoreError;
-use crate::job::{DeadJob, PendingJob, Scheduled};
-use crate::time::{Millis, time_of};
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
-    Waiting,
-    Interrupted,
-    Claimed { token: u64, alone: bool },
-    Dead { error: String },
-}
+use crate::job::state::{After, Event, Standing, State, after};
+use crate::job::{JobFilter, Scheduled};
+use crate::time::Millis;
 
 #[derive(Debug, Clone)]
 struct Record {
-    kind: u32,
+    kind: Arc<str>,
     key: Option<String>,
     payload: Vec<u8>,
-    due: Millis,
-    attempts: u32,
-    state: State,
+    standing: Standing,
+    token: u64,
+    error: Option<String>,
+    died: Option<Millis>,
 }
 
+#[derive(Debug, Clone)]
+pub(crate) struct MemoryStore(Arc<Mutex<Jobs>>);
+
 #[derive(Debug, Default)]
-pub(crate) struct MemoryStore {
-    /// The first ones are handled, in the order of the handlers.
-    kinds: Vec<String>,
-    numbers: HashMap<String, u32>,
-    handled: usize,
-    jobs: BTreeMap<Id, Record>,
+struct Jobs {
+    handled: Vec<Arc<str>>,
+    kinds: HashSet<Arc<str>>,
+    records: BTreeMap<Id, Record>,
     /// Waiting jobs that hold a key.
     keys: HashMap<String, Id>,
-    /// Kind, due time and id.
-    waiting: BTreeSet<(u32, Millis, Id)>,
-    interrupted: BTreeSet<(u32, Millis, Id)>,
-    dead: usize,
+    /// Suspect or not, kind, due time and id.
+    index: BTreeSet<(bool, Arc<str>, Millis, Id)>,
+    paused: HashSet<String>,
     last_id: Id,
     last_token: u64,
     /// Of the transaction under way.
-    earliest: Earliest,
     written: bool,
 }
 
 impl MemoryStore {
     pub(crate) fn new(handled: &[String]) -> MemoryStore {
-        let mut store = MemoryStore {
-            handled: handled.len(),
-            ..MemoryStore::default()
-        };
-        for kind in handled {
-            store.number(kind);
-        }
-        store
+        let handled: Vec<Arc<str>> = handled.iter().map(|kind| kind.as_str().into()).collect();
+        MemoryStore(Arc::new(Mutex::new(Jobs {
+            kinds: handled.iter().cloned().collect(),
+            handled,
+            ..Jobs::default()
+        })))
     }
+}
 
-    fn number(&mut self, kind: &str) -> u32 {
-        if let Some(&number) = self.numbers.get(kind) {
-            return number;
-        }
-        let number = self.kinds.len() as u32;
-        self.kinds.push(kind.to_owned());
-        self.numbers.insert(kind.to_owned(), number);
-        number
-    }
-
-    fn index(&mut self, state: &State) -> Option<&mut BTreeSet<(u32, Millis, Id)>> {
-        match state {
-            State::Waiting => Some(&mut self.waiting),
-            State::Interrupted => Some(&mut self.interrupted),
-            State::Claimed { .. } | State::Dead { .. } => None,
-        }
-    }
-
+impl Jobs {
     /// Takes a job out of the store, with its index entry and its key.
     fn take(&mut self, id: Id) -> Option<Record> {
-        let record = self.jobs.remove(&id)?;
-        let entry = (record.kind, record.due, id);
-        if let Some(index) = self.index(&record.state) {
-            index.remove(&entry);
-        }
+        let record = self.records.remove(&id)?;
+        let Standing { state, due, .. } = record.standing;
+        let suspect = state == State::Suspect;
+        self.index
+            .remove(&(suspect, Arc::clone(&record.kind), due, id));
         if let Some(key) = &record.key
             && self.keys.get(key) == Some(&id)
         {
             self.keys.remove(key);
-        }
-        if matches!(record.state, State::Dead { .. }) {
-            self.dead -= 1;
         }
         self.written = true;
         Some(record)
@@ -99,329 +75,322 @@ impl MemoryStore {
 
     /// Puts a job into the store, where its state says. One that waits takes its key if that is free, and else goes on without.
     fn put(&mut self, id: Id, mut record: Record) {
-        let entry = (record.kind, record.due, id);
-        let handled = (record.kind as usize) < self.handled;
-        if let Some(index) = self.index(&record.state) {
-            index.insert(entry);
-            if let Some(key) = record.key.take()
-                && !self.keys.contains_key(&key)
-            {
+        let Standing { state, due, .. } = record.standing;
+        if state.waits() {
+            let suspect = state == State::Suspect;
+            self.index
+                .insert((suspect, Arc::clone(&record.kind), due, id));
+            record.key = record.key.take().filter(|key| !self.keys.contains_key(key));
+            if let Some(key) = &record.key {
                 self.keys.insert(key.clone(), id);
-                record.key = Some(key);
             }
         }
-        match record.state {
-            State::Waiting if handled => {
-                self.earliest.waiting = earlier(self.earliest.waiting, Some(record.due));
-            }
-            State::Interrupted if handled => {
-                self.earliest.interrupted = earlier(self.earliest.interrupted, Some(record.due));
-            }
-            State::Dead { .. } => self.dead += 1,
-            _ => {}
-        }
-        self.jobs.insert(id, record);
+        self.records.insert(id, record);
         self.written = true;
     }
 
-    fn schedule(
-        &mut self,
-        kind: &str,
-        key: Option<String>,
-        payload: Vec<u8>,
-        due: Millis,
-        replace: bool,
-    ) -> Option<Scheduled> {
-        let holder = key.as_ref().and_then(|key| self.keys.get(key).copied());
-        if holder.is_some() && !replace {
-            return Some(Scheduled::Kept);
+    /// Has the event happen to a job. False if it does not apply.
+    fn happen(&mut self, id: Id, event: Event, change: impl FnOnce(&mut Record)) -> bool {
+        let Some(after) = self
+            .records
+            .get(&id)
+            .and_then(|record| after(record.standing, event))
+        else {
+            return false;
+        };
+        let mut record = self.take(id).expect("it was just looked at");
+        if let After::Is(standing) = after {
+            record.standing = standing;
+            change(&mut record);
+            self.put(id, record);
         }
-        if self.kinds.len() >= MAX_KINDS && !self.numbers.contains_key(kind) {
+        true
+    }
+
+    fn schedule(&mut self, new: &[New]) -> Option<Vec<Scheduled>> {
+        let unknown: HashSet<&str> = new
+            .iter()
+            .filter(|new| {
+                new.replace
+                    || new
+                        .key
+                        .as_ref()
+                        .is_none_or(|key| !self.keys.contains_key(key))
+            })
+            .map(|new| new.kind.as_str())
+            .filter(|kind| !self.kinds.contains(*kind))
+            .collect();
+        if self.kinds.len() + unknown.len() > MAX_KINDS && !unknown.is_empty() {
             return None;
         }
-        let kind = self.number(kind);
+        Some(new.iter().map(|new| self.schedule_one(new)).collect())
+    }
+
+    fn schedule_one(&mut self, new: &New) -> Scheduled {
+        let holder = new.key.as_ref().and_then(|key| self.keys.get(key).copied());
+        if let Some(id) = holder
+            && !new.replace
+        {
+            return Scheduled::Kept(id);
+        }
+        let kind: Arc<str> = new.kind.as_str().into();
+        self.kinds.insert(Arc::clone(&kind));
         let (id, answer) = if let Some(id) = holder {
             self.take(id);
-            (id, Scheduled::Replaced)
+            (id, Scheduled::Replaced(id))
         } else {
             self.last_id += 1;
-            (self.last_id, Scheduled::New)
+            (self.last_id, Scheduled::New(self.last_id))
         };
         self.put(
             id,
             Record {
                 kind,
-                key,
-                payload,
-                due,
-                attempts: 0,
-                state: State::Waiting,
+                key: new.key.clone(),
+                payload: new.payload.clone(),
+                standing: Standing::new(new.due),
+                token: 0,
+                error: None,
+                died: None,
             },
         );
-        Some(answer)
+        answer
     }
 
-    /// The entries of handled kinds in the order of their due times.
-    fn in_order(&self, index: &BTreeSet<(u32, Millis, Id)>, limit: usize) -> Vec<(Millis, Id)> {
-        let mut all: Vec<(Millis, Id)> = (0..self.handled as u32)
-            .flat_map(|kind| {
-                index
-                    .range((kind, Millis::MIN, 0)..=(kind, Millis::MAX, Id::MAX))
-                    .take(limit)
-                    .map(|&(_, due, id)| (due, id))
+    fn apply(&mut self, call: &Call) -> Reply {
+        let by_key = |jobs: &mut Jobs, key: &str, event| {
+            let id = jobs.keys.get(key).copied();
+            Reply::Count(id.is_some_and(|id| jobs.happen(id, event, |_| {})).into())
+        };
+        match call {
+            Call::Schedule(new) => self
+                .schedule(new)
+                .map_or(Reply::TooManyKinds, Reply::Scheduled),
+            Call::Move { key, due } => by_key(self, key, Event::Move { due: *due }),
+            Call::Cancel { key } => by_key(self, key, Event::Cancel),
+            Call::Revive { ids, due } => Reply::Count(
+                ids.iter()
+                    .filter(|&&id| {
+                        self.happen(id, Event::Revive { due: *due }, |record| {
+                            record.error = None;
+                            record.died = None;
+                        })
+                    })
+                    .count() as u64,
+            ),
+            Call::Pause { kind, paused } => {
+                let changed = if *paused {
+                    self.paused.insert(kind.clone())
+                } else {
+                    self.paused.remove(kind)
+                };
+                self.written |= changed;
+                Reply::Count(changed.into())
+            }
+            Call::Discard { ids } => Reply::Count(
+                ids.iter()
+                    .filter(|&&id| self.happen(id, Event::Discard, |_| {}))
+                    .count() as u64,
+            ),
+        }
+    }
+
+    fn end(&mut self, end: &End, now: Millis) -> bool {
+        let current = self.records.get(&end.id).map(|record| record.token);
+        current == Some(end.token)
+            && self.happen(end.id, end.verdict.event(), |record| {
+                record.token = 0;
+                if let Some(error) = end.verdict.error() {
+                    record.error = Some(error.to_owned());
+                }
+                record.died = (record.standing.state == State::Dead).then_some(now);
             })
-            .collect();
+    }
+
+    /// The entries of kinds with room, in the order of their due times.
+    fn in_order(&self, suspect: bool, room: &[usize], limit: usize) -> Vec<(Millis, Id)> {
+        let mut all: Vec<(Millis, Id)> = Vec::new();
+        for (kind, &room) in self.handled.iter().zip(room) {
+            let from = (suspect, Arc::clone(kind), Millis::MIN, 0);
+            let to = (suspect, Arc::clone(kind), Millis::MAX, Id::MAX);
+            let most = if room == 0 { 0 } else { limit.min(room) };
+            let entries = self.index.range(from..=to).take(most);
+            all.extend(entries.map(|&(.., due, id)| (due, id)));
+        }
         all.sort_unstable();
         all.truncate(limit);
         all
     }
 
-    fn claim(&mut self, id: Id, alone: bool) -> Claim {
-        let mut record = self.take(id).expect("an index entry has a job");
+    fn claim_one(&mut self, id: Id, claims: &mut Vec<Claim>) {
         self.last_token += 1;
         let token = self.last_token;
-        record.attempts += u32::from(alone);
-        let claim = Claim {
-            id,
-            token,
-            handler: record.kind as usize,
-            key: record.key.clone(),
-            payload: record.payload.clone(),
-            due: record.due,
-            attempt: record.attempts + u32::from(!alone),
-            alone,
-        };
-        record.state = State::Claimed { token, alone };
-        self.put(id, record);
-        claim
-    }
-
-    fn claim_waiting(&mut self, until: Millis, limit: usize, bytes: usize) -> Reply {
-        let mut claims = Vec::new();
-        let mut used = 0;
-        let mut next = None;
-        for (due, id) in self.in_order(&self.waiting, limit + 1) {
-            if due > until || claims.len() == limit || used > bytes {
-                next = Some(due);
-                break;
-            }
-            let claim = self.claim(id, false);
-            used += claim.payload.len();
-            claims.push(claim);
-        }
-        Reply::Claimed { claims, next }
-    }
-
-    fn claim_alone(&mut self, until: Millis) -> Reply {
-        let first = self.in_order(&self.interrupted, 2);
-        let mut claims = Vec::new();
-        let mut next = first.first().map(|&(due, _)| due);
-        if let Some(&(due, id)) = first.first()
-            && due <= until
-        {
-            claims.push(self.claim(id, true));
-            next = first.get(1).map(|&(due, _)| due);
-        }
-        Reply::Claimed { claims, next }
-    }
-
-    fn finish(&mut self, id: Id, token: u64, verdict: Verdict) -> bool {
-        let alone = match self.jobs.get(&id).map(|record| &record.state) {
-            Some(&State::Claimed {
-                token: current,
-                alone,
-            }) if current == token => alone,
-            _ => return false,
-        };
-        let Some(mut record) = self.take(id) else {
-            return false;
-        };
-        match verdict {
-            Verdict::Done => return true,
-            Verdict::GiveBack => {
-                record.attempts -= u32::from(alone);
-                record.state = if alone {
-                    State::Interrupted
-                } else {
-                    State::Waiting
-                };
-            }
-            Verdict::Retry { due, attempts } => {
-                record.due = due;
-                record.attempts = attempts;
-                record.state = State::Waiting;
-            }
-            Verdict::Dead { attempts, error } => {
-                record.attempts = attempts;
-                record.state = State::Dead { error };
-            }
-        }
-        self.put(id, record);
-        true
-    }
-
-    fn apply(&mut self, op: Op) -> Reply {
-        match op {
-            Op::Schedule {
-                kind,
-                key,
-                payload,
-                due,
-                replace,
-            } => self
-                .schedule(&kind, key, payload, due, replace)
-                .map_or(Reply::TooManyKinds, Reply::Scheduled),
-            Op::Move { key, due } => {
-                let found = self
-                    .keys
-                    .get(&key)
-                    .copied()
-                    .and_then(|id| Some((id, self.take(id)?)));
-                Reply::Found(found.is_some_and(|(id, record)| {
-                    self.put(id, Record { due, ..record });
-                    true
-                }))
-            }
-            Op::Cancel { key } => {
-                let id = self.keys.get(&key).copied();
-                Reply::Found(id.is_some_and(|id| self.take(id).is_some()))
-            }
-            Op::Claim {
-                until,
-                limit,
-                bytes,
-            } => self.claim_waiting(until, limit, bytes),
-            Op::ClaimAlone { until } => self.claim_alone(until),
-            Op::Finish { id, token, verdict } => Reply::Found(self.finish(id, token, verdict)),
-            Op::Revive { id, due } => Reply::Found(
-                self.is_dead(id) && {
-                    let record = self.take(id).expect("it is there");
-                    self.put(
-                        id,
-                        Record {
-                            due,
-                            attempts: 0,
-                            state: State::Waiting,
-                            ..record
-                        },
-                    );
-                    true
-                },
-            ),
-            Op::Discard { id } => Reply::Found(self.is_dead(id) && self.take(id).is_some()),
-            Op::Pending => Reply::Pending((self.jobs.len() - self.dead) as u64),
-            Op::List { limit } => Reply::List(self.list(limit)),
-            Op::Dead { limit } => Reply::Dead(self.dead_jobs(limit)),
-        }
-    }
-
-    fn is_dead(&self, id: Id) -> bool {
-        self.jobs
-            .get(&id)
-            .is_some_and(|record| matches!(record.state, State::Dead { .. }))
-    }
-
-    fn list(&self, limit: usize) -> Vec<PendingJob> {
-        let mut pending: Vec<(&Id, &Record)> = self
-            .jobs
-            .iter()
-            .filter(|(_, record)| !matches!(record.state, State::Dead { .. }))
-            .collect();
-        pending.sort_by_key(|(id, record)| (record.due, **id));
-        pending
-            .into_iter()
-            .take(limit)
-            .map(|(&id, record)| PendingJob {
+        let applies = self.happen(id, Event::Claim, |record| {
+            record.token = token;
+            claims.push(Claim {
                 id,
-                kind: self.kinds[record.kind as usize].clone(),
+                token,
+                kind: Arc::clone(&record.kind),
                 key: record.key.clone(),
                 payload: record.payload.clone(),
-                due: time_of(record.due),
-                attempts: record.attempts,
-                claimed: matches!(record.state, State::Claimed { .. }),
-            })
-            .collect()
+                due: record.standing.due,
+                attempt: record.standing.attempt(),
+                charged: record.standing.state == State::Charged,
+            });
+        });
+        assert!(applies, "what is in an index can be claimed");
     }
 
-    fn dead_jobs(&self, limit: usize) -> Vec<DeadJob> {
-        self.jobs
-            .iter()
-            .filter_map(|(&id, record)| match &record.state {
-                State::Dead { error } => Some(DeadJob {
-                    id,
-                    kind: self.kinds[record.kind as usize].clone(),
-                    key: record.key.clone(),
-                    payload: record.payload.clone(),
-                    attempts: record.attempts,
-                    last_error: error.clone(),
-                }),
-                _ => None,
-            })
-            .take(limit)
-            .collect()
+    fn claim(&mut self, request: &ClaimRequest) -> Vec<Claim> {
+        let mut claims = Vec::new();
+        if let Some(until) = request.suspect
+            && let Some(&(due, id)) = self.in_order(true, &request.room, 1).first()
+            && due <= until
+        {
+            self.claim_one(id, &mut claims);
+        }
+        let mut used = 0;
+        for (due, id) in self.in_order(false, &request.room, request.limit) {
+            if due > request.until || used > request.bytes {
+                break;
+            }
+            self.claim_one(id, &mut claims);
+            used += claims.last().map_or(0, |claim| claim.payload.len());
+        }
+        claims
+    }
+
+    fn earliest(&self, room: &[usize]) -> Earliest {
+        let first = |suspect| self.in_order(suspect, room, 1).first().map(|&(due, _)| due);
+        Earliest {
+            waiting: first(false),
+            suspect: first(true),
+        }
     }
 }
 
 impl Store for MemoryStore {
-    fn recover(&mut self, judge: Judge<'_>) -> Result<usize, StoreError> {
-        let claimed: Vec<(Id, bool)> = self
-            .jobs
+    fn recover(&mut self, judge: Judge<'_>, now: Millis) -> Result<Recovered, StoreError> {
+        let mut jobs = self.0.lock();
+        let claimed: Vec<(Id, Arc<str>, u32)> = jobs
+            .records
             .iter()
-            .filter_map(|(&id, record)| match record.state {
-                State::Claimed { alone, .. } => Some((id, alone)),
-                _ => None,
-            })
+            .filter(|(_, record)| record.standing.state.is_claim())
+            .map(|(&id, record)| (id, Arc::clone(&record.kind), record.standing.attempts))
             .collect();
-        for &(id, alone) in &claimed {
-            let mut record = self.take(id).expect("it is there");
-            record.state = State::Interrupted;
-            if alone {
-                match judge(id, record.attempts) {
-                    Verdict::Retry { due, attempts } => {
-                        record.due = due;
-                        record.attempts = attempts;
-                    }
-                    _ => {
-                        record.state = State::Dead {
-                            error: INTERRUPTED.to_owned(),
-                        }
-                    }
+        let mut recovered = Recovered {
+            found: claimed.len(),
+            died: Vec::new(),
+        };
+        for (id, kind, attempts) in claimed {
+            let again = judge(&kind, id, attempts);
+            jobs.happen(id, Event::OwnerLost { again }, |record| {
+                record.token = 0;
+                if record.standing.state == State::Dead {
+                    recovered.died.push(id);
+                    record.error = Some(INTERRUPTED.to_owned());
+                    record.died = Some(now);
                 }
-            }
-            self.put(id, record);
+            });
         }
-        Ok(claimed.len())
+        Ok(recovered)
     }
 
-    fn earliest(&mut self) -> Result<Earliest, StoreError> {
-        Ok(Earliest {
-            waiting: self.in_order(&self.waiting, 1).first().map(|&(due, _)| due),
-            interrupted: self
-                .in_order(&self.interrupted, 1)
-                .first()
-                .map(|&(due, _)| due),
-        })
-    }
-
-    fn unhandled(&mut self) -> Result<Vec<String>, StoreError> {
-        Ok((self.handled as u32..self.kinds.len() as u32)
-            .filter(|&kind| {
-                let all = (kind, Millis::MIN, 0)..=(kind, Millis::MAX, Id::MAX);
-                self.waiting.range(all.clone()).next().is_some()
-                    || self.interrupted.range(all).next().is_some()
-            })
-            .map(|kind| self.kinds[kind as usize].clone())
-            .collect())
-    }
-
-    fn commit(&mut self, ops: &[Op]) -> Result<Committed, StoreError> {
-        self.earliest = Earliest::default();
-        self.written = false;
-        let replies = ops.iter().map(|op| self.apply(op.clone())).collect();
+    fn commit(
+        &mut self,
+        calls: &[Call],
+        ends: &[End],
+        claim: &ClaimRequest,
+        _: Instant,
+    ) -> Result<Committed, StoreError> {
+        let mut jobs = self.0.lock();
+        jobs.written = false;
+        let ended: Vec<bool> = ends.iter().map(|end| jobs.end(end, claim.now)).collect();
+        let died = ends
+            .iter()
+            .zip(&ended)
+            .filter(|(end, ended)| **ended && matches!(end.verdict, Verdict::Dead { .. }));
+        let died = died.map(|(end, _)| end.id).collect();
+        let replies = calls.iter().map(|call| jobs.apply(call)).collect();
+        let claims = jobs.claim(claim);
+        let next = jobs.earliest(&room_left(&claim.room, &jobs.handled, &claims));
         Ok(Committed {
             replies,
-            written: self.written,
-            earliest: self.earliest,
+            ended,
+            claims,
+            next,
+            died,
+            written: jobs.written,
         })
+    }
+
+    fn poll(&mut self, _: Judge<'_>, room: &[usize]) -> Result<Polled, StoreError> {
+        let jobs = self.0.lock();
+        Ok(Polled {
+            next: jobs.earliest(room),
+            paused: jobs.paused.clone(),
+            ..Polled::default()
+        })
+    }
+
+    fn reopen(&mut self, _: &HashSet<u64>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn reader(&self) -> Arc<dyn Reader> {
+        Arc::new(MemoryReader(Arc::clone(&self.0)))
+    }
+}
+
+struct MemoryReader(Arc<Mutex<Jobs>>);
+
+impl Reader for MemoryReader {
+    fn pending(&self) -> Result<u64, StoreError> {
+        let jobs = self.0.lock();
+        let pending = jobs
+            .records
+            .values()
+            .filter(|record| record.standing.state != State::Dead);
+        Ok(pending.count() as u64)
+    }
+
+    fn jobs(&self, filter: &JobFilter) -> Result<Vec<Row>, StoreError> {
+        let jobs = self.0.lock();
+        let mut rows: Vec<Row> = jobs
+            .records
+            .iter()
+            .filter(|&(&id, record)| {
+                filter.wants(record.standing.state)
+                    && filter.reaches(id, record.standing.due)
+                    && filter
+                        .kind
+                        .as_deref()
+                        .is_none_or(|kind| kind == &*record.kind)
+                    && (filter.key.is_none() || filter.key == record.key)
+                    && filter
+                        .died_before
+                        .is_none_or(|end| record.died.is_some_and(|died| died < end))
+            })
+            .map(|(&id, record)| Row {
+                id,
+                kind: record.kind.to_string(),
+                key: record.key.clone(),
+                payload: record.payload.clone(),
+                standing: record.standing,
+                error: record.error.clone(),
+                died: record.died,
+            })
+            .collect();
+        if filter.by_due {
+            rows.sort_by_key(|row| (row.standing.due, row.id));
+        }
+        rows.truncate(filter.limit);
+        Ok(rows)
+    }
+
+    fn kinds(&self) -> Result<Vec<String>, StoreError> {
+        let jobs = self.0.lock();
+        let kinds: HashSet<&str> = jobs.index.iter().map(|(_, kind, ..)| &**kind).collect();
+        Ok(kinds.into_iter().map(str::to_owned).collect())
     }
 }

@@ -1,54 +1,31 @@
 //! Where jobs are kept: one trait, one implementation for each engine.
 //!
-//! A store is used by one thread. It is given everything that waits as one list of operations and makes one durable
-//! transaction of it (group commit), so an implementation over a network needs one round trip for many callers. The operations
-//! take effect in their order, each sees what those before it did.
+//! A store is used by one thread. It is given everything that waits as one batch and makes one durable transaction of it (group commit): first the ends of runs, then the
+//! calls in their order, then the claim. Each sees what came before it. What may happen to a job is the table of [`crate::job::state`]; a store keeps the jobs, their keys and
+//! two indexes of due times by kind, one of *waiting* jobs and one of *suspects*.
 //!
-//! A job is in exactly one of four places:
-//!
-//! ```text
-//!             schedule                     Finish: Done
-//!  ┌─────────────────────► waiting ─► claimed ─────────► gone
-//!  │                         ▲ ▲         │ │
-//!  │      Finish: Retry, GiveBack        │ └───────────► dead ──► Revive: waiting; Discard: gone
-//!  │                         │ └─────────┘ Finish: Dead
-//!  │                         │           │
-//!  │                interrupted ◄────────┘ recover: the process died
-//!  └───────────────── by key: Move, Cancel, Schedule with replace; waiting and interrupted alike
-//! ```
-//!
-//! - *waiting*: in the index of due times, by kind. May hold a key.
-//! - *claimed*: a handler runs or will run it. Its key is free. The claim has a token, and only who shows the token can finish
-//!   it: a process whose claim was taken over cannot.
-//! - *interrupted*: was claimed when its process died. It waits as well, in an index of its own, because it is taken up alone:
-//!   [`Op::ClaimAlone`] counts the attempt durably before the handler runs.
-//! - *dead*: gave up.
+//! Counts and lists are read through a [`Reader`], by any thread, beside the store thread.
 //!
 //! # A store that several processes share
 //!
-//! The trait is made for one, on a database server: every decision that has to be made under a lock is one operation, and nothing else is assumed to
-//! stay as it was between two transactions.
-//!
-//! - [`Op::Claim`] takes what is due and not locked by another process, and gives each claim a lease and a token. The store knows its claims, those that
-//!   are not finished, and renews their leases in [`Store::upkeep`]. Before a handler begins, the engine asks [`Leases`] whether it still may.
-//! - [`Op::Finish`] is refused if the token is not the current one: the lease has run out and another process has the job.
-//! - [`Store::recover`] takes up claims whose lease has run out; [`Store::upkeep`] does the same at any time later.
+//! - A claim takes what is due and not locked by another process, and gives each job a lease and a token. The engine keeps the list of its claims and has them
+//!   [renewed](Store::renew). An end is refused if the token is not the current one: the lease has run out and another process has the job.
+//! - [`Store::poll`] takes up claims whose lease has run out and finds jobs that other processes stored.
 //! - What opens it also gives the engine a [`WallClock`](crate::time::WallClock): that of the database.
-//! - Jobs of other processes show in [`Store::upkeep`], which looks when a notice comes ([`Store::listen`]) and every so often.
-//! - A lost connection is an error that passes ([`StoreError::is_passing`]): the engine tells its callers, keeps the outcomes of handlers, and tries again.
+//! - A lost connection is an error that passes ([`StoreError::is_passing`]): the engine keeps the outcomes of handlers, and tries again after a back-off.
 
-mod lease;
 pub(crate) mod memory;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 pub(crate) mod redb;
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-pub(crate) use self::lease::Leases;
 use crate::error::StoreError;
-use crate::job::{DeadJob, PendingJob, Scheduled};
+use crate::job::state::{Event, Standing};
+use crate::job::{JobFilter, Scheduled};
 use crate::time::Millis;
 
 /// The number of a job. Never given twice by a store.
@@ -58,78 +35,103 @@ pub(crate) type Id = u64;
 /// program, not of its data.
 pub(crate) const MAX_KINDS: usize = 4096;
 
-/// One thing to do in a transaction.
-#[derive(Debug, Clone)]
-pub(crate) enum Op {
-    /// Answered by [`Reply::Scheduled`] or [`Reply::TooManyKinds`].
-    Schedule {
-        kind: String,
-        key: Option<String>,
-        payload: Vec<u8>,
-        due: Millis,
-        replace: bool,
-    },
-    /// Gives the waiting job of this key another due time. [`Reply::Found`].
-    Move { key: String, due: Millis },
-    /// Removes the waiting job of this key. [`Reply::Found`].
-    Cancel { key: String },
-    /// Claims waiting jobs of handled kinds that are due at `until` or before, the earliest first. [`Reply::Claimed`].
-    Claim {
-        until: Millis,
-        limit: usize,
-        bytes: usize,
-    },
-    /// Claims the earliest interrupted job of a handled kind that is due at `until` or before, and counts its attempt. [`Reply::Claimed`].
-    ClaimAlone { until: Millis },
-    /// Ends a claim, if it still has this token. [`Reply::Found`].
-    Finish {
-        id: Id,
-        token: u64,
-        verdict: Verdict,
-    },
-    /// Makes a dead job wait, with no attempt counted. [`Reply::Found`].
-    Revive { id: Id, due: Millis },
-    /// Removes a dead job. [`Reply::Found`].
-    Discard { id: Id },
-    /// Counts all that are not dead. [`Reply::Pending`].
-    Pending,
-    /// Reads jobs that are not dead, of all kinds, the earliest due first. [`Reply::List`].
-    List { limit: usize },
-    /// Reads dead jobs. [`Reply::Dead`].
-    Dead { limit: usize },
+/// A job to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct New {
+    pub(crate) kind: String,
+    pub(crate) key: Option<String>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) due: Millis,
+    pub(crate) replace: bool,
 }
 
-/// The end of a claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Done,
-    /// Waits until `due`, with so many attempts counted.
-    Retry {
-        due: Millis,
-        attempts: u32,
-    },
-    Dead {
-        attempts: u32,
-        error: String,
-    },
-    /// As if it had not been claimed.
-    GiveBack,
+/// What a caller asks for.
+#[derive(Debug, Clone)]
+pub(crate) enum Call {
+    /// All or none of them. [`Reply::Scheduled`] or [`Reply::TooManyKinds`].
+    Schedule(Vec<New>),
+    /// Gives the waiting job of this key another due time. [`Reply::Count`].
+    Move { key: String, due: Millis },
+    /// Removes the waiting job of this key. [`Reply::Count`].
+    Cancel { key: String },
+    /// Makes dead jobs wait, with no attempt counted. [`Reply::Count`].
+    Revive { ids: Vec<Id>, due: Millis },
+    /// Removes dead jobs. [`Reply::Count`].
+    Discard { ids: Vec<Id> },
+    /// Notes that no job of a kind is to begin, or that it may again. [`Reply::Count`]: 1 if that is a change.
+    Pause { kind: String, paused: bool },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
-    Scheduled(Scheduled),
-    /// Not stored: it would be one kind more than [`MAX_KINDS`].
+    /// One for each job.
+    Scheduled(Vec<Scheduled>),
+    /// Nothing was stored: it would be more kinds than [`MAX_KINDS`].
     TooManyKinds,
-    Found(bool),
-    /// The claims, and the due time of the earliest job of the same index that is left.
-    Claimed {
-        claims: Vec<Claim>,
-        next: Option<Millis>,
-    },
-    Pending(u64),
-    List(Vec<PendingJob>),
-    Dead(Vec<DeadJob>),
+    /// How many jobs were found.
+    Count(u64),
+}
+
+/// The end of a claim. It takes place only if the claim still has this token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) id: Id,
+    pub(crate) token: u64,
+    pub(crate) kind: Arc<str>,
+    pub(crate) verdict: Verdict,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Done,
+    Dead { error: String },
+    Retry { due: Millis, error: Option<String> },
+    Snooze { due: Millis },
+    GiveBack,
+}
+
+impl Verdict {
+    pub(crate) fn event(&self) -> Event {
+        match *self {
+            Verdict::Done => Event::Done,
+            Verdict::Dead { .. } => Event::Fail,
+            Verdict::Retry { due, .. } => Event::Retry { due },
+            Verdict::Snooze { due } => Event::Snooze { due },
+            Verdict::GiveBack => Event::GiveBack,
+        }
+    }
+
+    /// Why the run failed, if it did and said so.
+    pub(crate) fn error(&self) -> Option<&str> {
+        match self {
+            Verdict::Dead { error } => Some(error),
+            Verdict::Retry { error, .. } => error.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// What may be claimed at the end of a transaction.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClaimRequest {
+    /// The time, for what dies in this transaction.
+    pub(crate) now: Millis,
+    /// Waiting jobs that are due at this time or before, the earliest first.
+    pub(crate) until: Millis,
+    /// How many of them; 0: none.
+    pub(crate) limit: usize,
+    /// How many bytes of payload, before the last.
+    pub(crate) bytes: usize,
+    /// One suspect, if it is due at this time or before.
+    pub(crate) suspect: Option<Millis>,
+    /// By handled kind: how many of it. A kind with 0 is left out of [`Committed::next`] as well.
+    pub(crate) room: Vec<usize>,
+}
+
+impl ClaimRequest {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.limit == 0 && self.suspect.is_none()
+    }
 }
 
 /// A claimed job.
@@ -137,33 +139,47 @@ pub(crate) enum Reply {
 pub(crate) struct Claim {
     pub(crate) id: Id,
     pub(crate) token: u64,
-    /// The index of its kind among the handled ones.
-    pub(crate) handler: usize,
+    pub(crate) kind: Arc<str>,
     pub(crate) key: Option<String>,
     pub(crate) payload: Vec<u8>,
     pub(crate) due: Millis,
     /// The number of this attempt, from 1.
     pub(crate) attempt: u32,
-    /// Taken up alone: the attempt is counted already.
-    pub(crate) alone: bool,
+    /// It was a suspect: the attempt is counted already.
+    pub(crate) charged: bool,
+}
+
+impl Claim {
+    pub(crate) fn end(&self, verdict: Verdict) -> End {
+        End {
+            id: self.id,
+            token: self.token,
+            kind: Arc::clone(&self.kind),
+            verdict,
+        }
+    }
 }
 
 /// The result of a transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Committed {
-    /// One for each operation.
+    /// One for each call.
     pub(crate) replies: Vec<Reply>,
+    /// For each end: whether its token was the current one.
+    pub(crate) ended: Vec<bool>,
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) next: Earliest,
+    /// Jobs that died in it.
+    pub(crate) died: Vec<Id>,
     /// False if nothing had to be written.
     pub(crate) written: bool,
-    /// The earliest due times of handled kinds that it put into the indexes.
-    pub(crate) earliest: Earliest,
 }
 
-/// Due times of the earliest jobs of handled kinds.
+/// Due times of the earliest jobs that are left, of handled kinds with room.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Earliest {
     pub(crate) waiting: Option<Millis>,
-    pub(crate) interrupted: Option<Millis>,
+    pub(crate) suspect: Option<Millis>,
 }
 
 /// Takes the earlier one of two due times.
@@ -174,53 +190,155 @@ pub(crate) fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Mill
     }
 }
 
-/// What becomes of a job whose counted attempt was interrupted: given its id and its attempts.
-pub(crate) type Judge<'a> = &'a dyn Fn(Id, u32) -> Verdict;
+/// A kind has less room after these were claimed.
+pub(crate) fn room_left(room: &[usize], handled: &[Arc<str>], claims: &[Claim]) -> Vec<usize> {
+    let mut left = room.to_vec();
+    for claim in claims {
+        if let Some(place) = handled.iter().position(|kind| *kind == claim.kind) {
+            left[place] = left[place].saturating_sub(1);
+        }
+    }
+    left
+}
+
+/// When a job whose counted attempt was interrupted is tried again, given its kind, id and attempts; `None`: it has used them up.
+pub(crate) type Judge<'a> = &'a dyn Fn(&str, Id, u32) -> Option<Millis>;
 
 /// Wakes the store thread.
-pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
+pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// What a shared store has learnt between two transactions.
+/// What became of claims whose owner is gone.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Recovered {
+    pub(crate) found: usize,
+    /// Of these: those that had used up their attempts.
+    pub(crate) died: Vec<Id>,
+}
+
+/// What a store has learnt between two transactions.
 #[derive(Debug, Default)]
-pub(crate) struct Upkeep {
-    /// Due times that were announced or found.
-    pub(crate) earliest: Earliest,
-    /// `upkeep` has to be called again after so long, at the latest.
-    pub(crate) again: Option<Duration>,
+pub(crate) struct Polled {
+    pub(crate) next: Earliest,
+    pub(crate) recovered: Recovered,
+    /// The kinds that are paused.
+    pub(crate) paused: HashSet<String>,
 }
 
 /// The error of a job that died with its process.
 pub(crate) const INTERRUPTED: &str = "interrupted";
 
+/// The error of a job whose checksum is wrong.
+pub(crate) const DAMAGED: &str = "the stored job is damaged: its checksum is wrong";
+
 pub(crate) trait Store: Send {
-    /// Puts every claim of a dead process among the interrupted ones, durably. A claim whose attempt was counted goes where `judge`
-    /// says (`Retry` or `Dead`); all others keep due time and attempts. Returns the number of claims found.
-    fn recover(&mut self, judge: Judge<'_>) -> Result<usize, StoreError>;
+    /// Makes every claim of a dead process a suspect, durably.
+    fn recover(&mut self, judge: Judge<'_>, now: Millis) -> Result<Recovered, StoreError>;
 
-    /// The earliest due times now, of handled kinds.
-    fn earliest(&mut self) -> Result<Earliest, StoreError>;
+    /// Carries out a batch in one transaction, which is durable when this returns. Callers of a shared store are answered by `deadline` or soon after. After an error the
+    /// store has to be [opened again](Store::reopen), unless the error [is passing](StoreError::is_passing).
+    fn commit(
+        &mut self,
+        calls: &[Call],
+        ends: &[End],
+        claim: &ClaimRequest,
+        deadline: Instant,
+    ) -> Result<Committed, StoreError>;
 
-    /// The kinds that have jobs, none of them dead, but no handler.
-    fn unhandled(&mut self) -> Result<Vec<String>, StoreError>;
+    /// Reads the earliest due times of kinds with room. A shared store also takes up claims that have lapsed.
+    fn poll(&mut self, judge: Judge<'_>, room: &[usize]) -> Result<Polled, StoreError>;
 
-    /// Carries out all operations in one transaction, which is durable when this returns. After an error the store cannot be used, unless the error
-    /// [is passing](StoreError::is_passing).
-    fn commit(&mut self, ops: &[Op]) -> Result<Committed, StoreError>;
+    /// After an error that does not pass: opens the store again. Claims whose token is not among `held` were not handed out and are given back.
+    fn reopen(&mut self, held: &HashSet<u64>) -> Result<(), StoreError>;
 
-    /// What a shared store has to do between transactions: renew its leases, take up claims that lapsed, hear of jobs that others stored. Called
-    /// whenever the store thread wakes, so it returns at once if there is nothing to do.
-    fn upkeep(&mut self, _judge: Judge<'_>) -> Upkeep {
-        Upkeep::default()
-    }
+    fn reader(&self) -> Arc<dyn Reader>;
 
-    /// Has `wake` called when another process has stored something: then the store thread calls `upkeep`.
-    fn listen(&mut self, _wake: Wake) {}
-
-    /// The leases of its claims; `None` if its claims do not lapse.
-    fn leases(&self) -> Option<Arc<Leases>> {
+    /// How long claims last; `None` if they do not lapse.
+    fn lease(&self) -> Option<Duration> {
         None
     }
+
+    /// Renews the leases of claims, given by id and token. The tokens of those that were renewed; the others are lost.
+    fn renew(&mut self, held: &[(Id, u64)]) -> Result<HashSet<u64>, StoreError> {
+        Ok(held.iter().map(|&(_, token)| token).collect())
+    }
+
+    /// What other processes were heard to have stored since the last call, and when the store has to be polled.
+    fn heard(&mut self) -> (Earliest, Option<Instant>) {
+        (Earliest::default(), None)
+    }
+
+    /// Has `wake` called when another process has stored something.
+    fn listen(&mut self, _wake: Wake) {}
+}
+
+/// A stored job, as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) id: Id,
+    pub(crate) kind: String,
+    pub(crate) key: Option<String>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) standing: Standing,
+    pub(crate) error: Option<String>,
+    /// When it died.
+    pub(crate) died: Option<Millis>,
+}
+
+/// Reads beside the store thread.
+pub(crate) trait Reader: Send + Sync {
+    /// The number of jobs that are not dead.
+    fn pending(&self) -> Result<u64, StoreError>;
+
+    /// The same, in constant time.
+    fn pending_estimate(&self) -> Result<u64, StoreError> {
+        self.pending()
+    }
+
+    fn jobs(&self, filter: &JobFilter) -> Result<Vec<Row>, StoreError>;
+
+    /// The kinds that have jobs, none of them dead.
+    fn kinds(&self) -> Result<Vec<String>, StoreError>;
 }
 
 #[cfg(test)]
 mod conformance;
+
+/// A store in memory with something done before each commit: for tests of the engine.
+#[cfg(test)]
+pub(crate) trait Wrapped: Send {
+    fn inner(&self) -> memory::MemoryStore;
+
+    fn before_commit(&mut self, _: &[Call], _: &[End]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+impl<W: Wrapped> Store for W {
+    fn recover(&mut self, judge: Judge<'_>, now: Millis) -> Result<Recovered, StoreError> {
+        self.inner().recover(judge, now)
+    }
+
+    fn commit(
+        &mut self,
+        calls: &[Call],
+        ends: &[End],
+        claim: &ClaimRequest,
+        deadline: Instant,
+    ) -> Result<Committed, StoreError> {
+        self.before_commit(calls, ends)?;
+        self.inner().commit(calls, ends, claim, deadline)
+    }
+
+    fn poll(&mut self, judge: Judge<'_>, room: &[usize]) -> Result<Polled, StoreError> {
+        self.inner().poll(judge, room)
+    }
+
+    fn reopen(&mut self, held: &HashSet<u64>) -> Result<(), StoreError> {
+        self.inner().reopen(held)
+    }
+
+    fn reader(&self) -> Arc<dyn Reader> {
+        self.inner().reader()
+    }
+}

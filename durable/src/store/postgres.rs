@@ -1,39 +1,42 @@
 //! The store that several processes share: one table of PostgreSQL.
 //!
-//! - A group commit is one transaction; new jobs and done ones go into it as one statement each.
-//! - A claim has a lease by the database's clock. The store thread renews the leases of what is claimed when a third of the time has passed. A claim whose lease has
-//!   run out is taken up by whoever finds it first, as after a crash: alone, and counted.
+//! - A group commit is one transaction of two round trips; new jobs and done ones go into it as one statement each.
+//! - A claim has a lease by the database's clock. The engine has the leases renewed when a third of the time has passed. A claim whose lease has run out is taken up by whoever
+//!   finds it first, as after a crash.
 //! - An acknowledgement needs the token of the claim, and every claim draws a new one from a sequence. Who was stopped beyond the lease is refused.
 //! - Every answer of the database has its time in it: that is the clock which decides what is due.
 //! - The table is looked at every half minute, when a known lease ends, and a lease after something was due. What is stored with a time before the next look is announced with `NOTIFY`.
 //! - A lost connection is made again, and the transaction that was under way is resolved: see [`link`].
 
+mod batch;
 mod clock;
 mod config;
 mod link;
 mod listen;
+mod read;
 mod schema;
+mod session;
 mod sql;
-mod work;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ::postgres::Config;
+use tokio_postgres::Config;
 
+use self::batch::{Batch, at_most, earliest};
 pub(crate) use self::clock::ServerClock;
 use self::config::Names;
-pub(crate) use self::config::{PREFIX, parse};
-pub(crate) use self::link::Connect;
-use self::link::{Link, Mark};
+pub(crate) use self::config::{PREFIX, parse, translate};
+use self::link::Link;
 use self::listen::{Listener, News};
+use self::session::step;
+pub(crate) use self::session::{Connect, connector};
 use self::sql::Query;
-use self::work::{Kinds, Outcome, Work, bury, put_back};
 use super::{
-    Committed, Earliest, INTERRUPTED, Judge, Leases, Op, Reply, Store, Upkeep, Verdict, Wake,
-    earlier,
+    Call, ClaimRequest, Committed, Earliest, End, INTERRUPTED, Id, Judge, New, Polled, Reader,
+    Recovered, Store, Verdict, Wake,
 };
 use crate::broken::{self, Defect};
 use crate::error::{Error, StoreError};
@@ -58,68 +61,70 @@ const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 const LONGEST_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How to reach a database, and what of it to use.
-pub(crate) struct Place {
+pub(crate) struct ConnectOptions {
     pub(crate) connect: Connect,
     pub(crate) config: Config,
     pub(crate) prefix: String,
     pub(crate) lease: Duration,
     pub(crate) horizon: Duration,
+    pub(crate) patience: Duration,
 }
 
 pub(crate) struct PostgresStore {
     link: Link,
     names: Names,
     clock: Arc<ServerClock>,
-    kinds: Kinds,
+    handled: Vec<Arc<str>>,
     lease: Duration,
-    leases: Arc<Leases>,
-    /// When the leases have to be renewed.
-    next_renewal: Option<Instant>,
+    patience: Duration,
     /// When the table has to be looked at.
     next_look: Instant,
     announcer: Announcer,
     news: Arc<News>,
     listener: Option<Listener>,
+    reader: Arc<read::TableReader>,
 }
 
 impl PostgresStore {
     /// Connects, and makes the table if it is not there. Not to be called inside an async runtime.
-    pub(crate) fn open(place: Place, handled: &[String]) -> Result<PostgresStore, Error> {
-        let names = Names::new(&place.prefix)?;
-        let config = config::complete(place.config)?;
-        if !(SHORTEST_LEASE..=LONGEST_LEASE).contains(&place.lease) {
+    pub(crate) fn open(
+        options: ConnectOptions,
+        handled: &[String],
+    ) -> Result<PostgresStore, Error> {
+        let names = Names::new(&options.prefix)?;
+        let config = config::complete(options.config, options.patience)?;
+        if !(SHORTEST_LEASE..=LONGEST_LEASE).contains(&options.lease) {
             return Err(Error::Config(format!(
                 "lease is {:?}: with PostgreSQL it must be from {SHORTEST_LEASE:?} to {LONGEST_LEASE:?}",
-                place.lease
+                options.lease
             )));
         }
         let clock = Arc::new(ServerClock::new());
         let link = Link::open(
-            place.connect,
+            options.connect,
             config,
             names.clone(),
             Arc::clone(&clock),
-            |client| schema::prepare(client, &names),
+            options.patience,
         )?;
-        let window = place.horizon.max(LOOK).saturating_add(MARGIN);
+        let window = options.horizon.max(LOOK).saturating_add(MARGIN);
+        let reader = read::TableReader::new(link.connector(), names.clone(), options.patience);
         Ok(PostgresStore {
             link,
             names,
             clock,
-            kinds: Kinds {
-                names: handled.to_vec(),
-                handlers: handled.iter().cloned().zip(0..).collect(),
-            },
-            lease: place.lease,
-            leases: Arc::default(),
-            next_renewal: None,
-            next_look: Instant::now() + LOOK.min(place.lease),
+            handled: handled.iter().map(|kind| kind.as_str().into()).collect(),
+            lease: options.lease,
+            patience: options.patience,
+            next_look: Instant::now() + LOOK.min(options.lease),
             announcer: Announcer {
                 window: Millis::try_from(window.as_millis()).unwrap_or(Millis::MAX),
                 announced: HashMap::new(),
+                untold: HashMap::new(),
             },
             news: Arc::default(),
             listener: None,
+            reader: Arc::new(reader),
         })
     }
 
@@ -128,102 +133,67 @@ impl PostgresStore {
         Arc::clone(&self.clock)
     }
 
-    /// Takes up claims that have lapsed. Their number, and what is to be taken up alone now.
-    fn take_up(&mut self, judge: Judge<'_>) -> Result<(usize, Option<Millis>), StoreError> {
-        let kinds = &self.kinds.names;
-        let (mut all, mut earliest) = (0, None);
+    fn names(&self) -> Vec<String> {
+        self.handled.iter().map(ToString::to_string).collect()
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.patience
+    }
+
+    /// Takes up claims that have lapsed.
+    fn take_up(&mut self, judge: Judge<'_>, wait: bool) -> Result<Recovered, StoreError> {
+        let names = self.names();
+        let mut recovered = Recovered::default();
         loop {
-            let (found, due) = self.link.transact("cannot take up jobs", &mut |session| {
-                let rows = session.query(Query::Lapsed, &[kinds, &LAPSED])?;
-                let mut earliest = None;
-                for row in &rows {
-                    let (id, token, attempts): (i64, i64, i64) =
-                        (row.get(0), row.get(1), row.get(2));
-                    let attempts = attempts as u32;
-                    let verdict = if row.get(3) {
-                        judge(id as u64, attempts)
-                    } else {
-                        Verdict::GiveBack
-                    };
-                    let (due, attempts) = match verdict {
-                        Verdict::GiveBack => (
-                            None,
-                            attempts + u32::from(broken::is(Defect::ChargeBystanders)),
-                        ),
-                        Verdict::Retry { due, attempts } => (Some(due), attempts),
-                        Verdict::Dead { .. } | Verdict::Done => {
-                            bury(session, id, token, attempts, INTERRUPTED)?;
-                            continue;
-                        }
-                    };
-                    let back = put_back(session, id, token, Some(1), due, Some(attempts))?;
-                    earliest = earlier(earliest, back.map(|(_, due, _)| due));
-                }
-                let (mark, _) = session.close(&[], &[])?;
-                Ok(((rows.len(), earliest), mark))
-            })?;
-            all += found;
-            earliest = earlier(earliest, due);
-            if found < LAPSED as usize {
-                return Ok((all, earliest));
+            let deadline = self.deadline();
+            let lapsed = self.link.ask(
+                deadline,
+                wait,
+                || step![Query::Lapsed; names.clone(), LAPSED],
+            )?;
+            let others = i64::from(broken::is(Defect::ChargeBystanders));
+            let claims: Vec<(i64, i64, Option<Millis>)> = lapsed
+                .iter()
+                .map(|row| {
+                    let (id, attempts): (i64, i64) = (row.get(0), row.get(2));
+                    let again = judge(row.get(3), id as u64, attempts as u32);
+                    (id, row.get(1), again)
+                })
+                .collect();
+            if claims.is_empty() {
+                return Ok(recovered);
             }
-        }
-    }
-
-    /// Renews the leases of all claims. Those that are gone belong to another process.
-    fn renew(&mut self) {
-        let (ids, tokens) = self.leases.held();
-        if ids.is_empty() {
-            self.next_renewal = None;
-            return;
-        }
-        let sent = Instant::now();
-        let lease = self.lease.as_millis() as f64;
-        match self.link.try_read(Query::Renew, &[&ids, &tokens, &lease]) {
-            Ok(rows) => {
-                let renewed: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
-                let lost = self.leases.renewed(&tokens, &renewed, sent + self.lease);
-                if lost > 0 {
-                    log::warn!(
-                        "{lost} leases had run out: other processes have taken these jobs up"
+            let rows = self
+                .link
+                .transact("cannot take up jobs", deadline, |process| {
+                    let mut steps: Vec<_> = claims
+                        .iter()
+                        .map(|&(id, token, again)| {
+                            step![Query::Interrupt; id, token, again, INTERRUPTED, others]
+                        })
+                        .collect();
+                    let (none, version) = (Vec::<String>::new(), schema::VERSION as i64);
+                    steps.push(
+                        step![Query::Close; none.clone(), none, process.id, process.number, version],
                     );
+                    steps
+                })?;
+            let mut found = 0;
+            for (row, &(id, ..)) in rows.iter().zip(&claims) {
+                if let Some(row) = row.first() {
+                    found += 1;
+                    if row.get(0) {
+                        recovered.died.push(id as Id);
+                    }
                 }
-                self.next_renewal = Some(sent + self.lease / 3);
             }
-            Err(error) => {
-                log::debug!("leases are not renewed: {error}");
-                self.next_renewal = Some(Instant::now() + AGAIN);
-            }
-        }
-    }
-
-    /// Looks at the table: what is earliest, and whether claims have lapsed.
-    fn look(&mut self, judge: Judge<'_>) -> Result<Earliest, StoreError> {
-        self.next_look = Instant::now() + AGAIN;
-        let rows = self.link.try_read(Query::Look, &[&self.kinds.names])?;
-        if let Some(session) = self.link.connected() {
-            session.set_clock(rows[0].get(0));
-        }
-        let mut found = Earliest {
-            waiting: rows[0].get(1),
-            interrupted: rows[0].get(2),
-        };
-        let lapse: Option<i64> = rows[0].get(3);
-        let mut rest = LOOK;
-        if let Some(lapse) = lapse {
-            rest = rest.min(Duration::from_millis(lapse.max(0) as u64).max(AGAIN));
-            if lapse <= 0 {
-                let (many, due) = self.take_up(judge)?;
-                if many > 0 {
-                    log::warn!(
-                        "{many} leases of other processes have run out: each of these jobs will be taken up alone"
-                    );
-                }
-                found.interrupted = earlier(found.interrupted, due);
+            recovered.found += found;
+            // None: others were faster.
+            if claims.len() < LAPSED as usize || found == 0 {
+                return Ok(recovered);
             }
         }
-        self.next_look = Instant::now() + rest;
-        Ok(found)
     }
 }
 
@@ -231,151 +201,259 @@ impl PostgresStore {
 struct Announcer {
     /// What is due later is found by their next look, in milliseconds.
     window: Millis,
-    /// By kind that has a handler here: the due time that was announced last.
-    announced: HashMap<String, Millis>,
+    /// By kind that has a handler here: the due time that was announced last, and when.
+    announced: HashMap<String, (Millis, Instant)>,
+    /// What is due, and has not been announced.
+    untold: HashMap<String, Millis>,
 }
 
 impl Announcer {
-    /// Of what waits since this transaction: what is due soon and was not claimed by it. A kind that has a handler here is announced only if it is earlier than before:
-    /// the others wake at the time that they know and then see the rest, and so does this process.
-    fn choose(
-        &self,
-        now: Millis,
-        kinds: &Kinds,
-        waiting: &HashMap<String, Millis>,
-        claimed_until: Option<Millis>,
-    ) -> Vec<(String, Millis)> {
-        let soon = now.saturating_add(self.window);
-        waiting
-            .iter()
-            .filter(|(kind, due)| {
-                let (due, handled) = (**due, kinds.handlers.contains_key(*kind));
-                let known = self.announced.get(*kind);
-                due <= soon
-                    && !(handled && claimed_until.is_some_and(|until| due <= until))
-                    && !(handled && known.is_some_and(|&known| known > now && known <= due))
-            })
-            .map(|(kind, due)| (kind.clone(), *due))
-            .collect()
+    fn soon(&self, now: Millis) -> Millis {
+        now.saturating_add(self.window)
     }
 
-    fn announced(&mut self, kinds: &Kinds, told: Vec<(String, Millis)>) {
+    /// Of what begins to wait: what is due soon. A kind that has a handler here is announced only if it is earlier than before: the others wake at the time that
+    /// they know and then see the rest, and so does this process. While much is overdue it is said now and then.
+    fn choose(
+        &mut self,
+        now: Millis,
+        handled: &[Arc<str>],
+        waiting: HashMap<&str, Millis>,
+    ) -> Vec<(String, Millis)> {
+        let mut all = std::mem::take(&mut self.untold);
+        for (kind, due) in waiting {
+            let earliest = all.entry(kind.to_owned()).or_insert(due);
+            *earliest = due.min(*earliest);
+        }
+        let mut told = Vec::new();
+        for (kind, due) in all {
+            let handled = handled.iter().any(|handled| **handled == *kind);
+            match self.announced.get(&kind) {
+                _ if due > self.soon(now) => {}
+                Some(&(known, _)) if handled && known > now && known <= due => {}
+                Some((_, at)) if handled && due <= now && at.elapsed() < AGAIN / 2 => {
+                    self.untold.insert(kind, due);
+                }
+                _ => told.push((kind, due)),
+            }
+        }
+        told
+    }
+
+    fn announced(&mut self, handled: &[Arc<str>], told: Vec<(String, Millis)>) {
         for (kind, due) in told {
-            if kinds.handlers.contains_key(&kind) {
-                self.announced.insert(kind, due);
+            if handled.iter().any(|handled| **handled == *kind) {
+                self.announced.insert(kind, (due, Instant::now()));
             }
         }
     }
 }
 
+/// The earliest due times of what begins to wait with a batch, by kind, without what its claim is expected to take.
+fn waiting<'a>(
+    calls: &'a [Call],
+    ends: &'a [End],
+    claim: &ClaimRequest,
+    handled: &[Arc<str>],
+) -> HashMap<&'a str, Millis> {
+    let mut waiting: HashMap<&str, Millis> = HashMap::new();
+    let mut wait = |kind: &'a str, due: Millis| {
+        let earliest = waiting.entry(kind).or_insert(due);
+        *earliest = due.min(*earliest);
+    };
+    let new: Vec<&New> = calls
+        .iter()
+        .filter_map(|call| match call {
+            Call::Schedule(new) => Some(new),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let open = |kind: &str| {
+        let place = handled.iter().position(|handled| &**handled == kind);
+        place.is_some_and(|place| claim.room[place] >= new.len())
+    };
+    for job in &new {
+        // Claimed by the transaction that stores it.
+        let ours = job.due <= claim.until && claim.limit >= new.len() && open(&job.kind);
+        if !ours {
+            wait(&job.kind, job.due);
+        }
+    }
+    for end in ends {
+        match end.verdict {
+            Verdict::Retry { due, .. } | Verdict::Snooze { due } => wait(&end.kind, due),
+            Verdict::GiveBack => wait(&end.kind, claim.now),
+            Verdict::Done | Verdict::Dead { .. } => {}
+        }
+    }
+    waiting
+}
+
+fn notices(told: &[(String, Millis)]) -> Vec<String> {
+    told.iter()
+        .map(|(kind, due)| format!("{due} {kind}"))
+        .collect()
+}
+
 impl Store for PostgresStore {
-    fn recover(&mut self, judge: Judge<'_>) -> Result<usize, StoreError> {
-        Ok(self.take_up(judge)?.0)
+    fn recover(&mut self, judge: Judge<'_>, _: Millis) -> Result<Recovered, StoreError> {
+        self.take_up(judge, true)
     }
 
-    fn earliest(&mut self) -> Result<Earliest, StoreError> {
-        let rows = self.link.read(Query::Look, &[&self.kinds.names])?;
-        Ok(Earliest {
-            waiting: rows[0].get(1),
-            interrupted: rows[0].get(2),
-        })
-    }
-
-    fn unhandled(&mut self) -> Result<Vec<String>, StoreError> {
-        let rows = self.link.read(Query::Unhandled, &[&self.kinds.names])?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
-    }
-
-    fn commit(&mut self, ops: &[Op]) -> Result<Committed, StoreError> {
-        let mut sent = Instant::now();
-        let (clock, kinds, announcer, news) =
-            (&self.clock, &self.kinds, &self.announcer, &self.news);
-        let lease = self.lease.as_millis() as i64;
-        let (outcome, written) = self.link.transact("cannot write", &mut |session| {
-            sent = Instant::now();
-            news.own.store(session.backend, Ordering::Relaxed);
-            let work = Work::new(session, kinds, lease, ops);
-            let (outcome, mark) = work.run(|waiting, claimed_until| {
-                announcer.choose(clock.now(), kinds, waiting, claimed_until)
-            })?;
-            Ok(((outcome, mark != Mark::None), mark))
-        })?;
-        let Outcome {
-            mut replies,
-            earliest,
-            told,
-            claimed_until,
-        } = outcome;
-        self.announcer.announced(&self.kinds, told);
-        for (op, reply) in ops.iter().zip(&replies) {
-            if let Op::Finish { id, token, .. } = op {
-                self.leases.remove(*token);
-                if *reply == Reply::Found(false) {
-                    log::warn!(
-                        "the outcome of job {id} is refused: its lease has run out, and another process has taken it up"
-                    );
-                }
-            }
-        }
-        if let Some(Reply::Claimed { claims, next }) = replies.last_mut() {
-            // Something was due: what of it another process has claimed may lapse when a lease has passed.
-            self.next_look = self.next_look.min(Instant::now() + self.lease);
-            for claim in &*claims {
-                self.leases.add(claim.id, claim.token, sent + self.lease);
-            }
-            if self.next_renewal.is_none() && !self.leases.is_empty() {
-                self.next_renewal = Some(sent + self.lease / 3);
-            }
-            let claimed_until = match ops.last() {
-                Some(Op::ClaimAlone { until }) if claims.is_empty() => Some(*until),
-                _ => claimed_until,
-            };
-            // Something is due that was not claimed: another process has it locked, and takes it or leaves it.
-            if let (Some(due), Some(until)) = (*next, claimed_until)
-                && due <= until
-            {
-                *next = Some(self.clock.after(AGAIN));
-            }
-        }
-        Ok(Committed {
-            replies,
-            written,
-            earliest,
-        })
-    }
-
-    fn upkeep(&mut self, judge: Judge<'_>) -> Upkeep {
-        let (heard, missed) = self.news.take();
-        let mut earliest = Earliest {
-            waiting: heard,
-            interrupted: None,
+    fn commit(
+        &mut self,
+        calls: &[Call],
+        ends: &[End],
+        claim: &ClaimRequest,
+        deadline: Instant,
+    ) -> Result<Committed, StoreError> {
+        let now = self.clock.now();
+        let told = self.announcer.choose(
+            now,
+            &self.handled,
+            waiting(calls, ends, claim, &self.handled),
+        );
+        let batch = Batch {
+            calls,
+            ends,
+            claim,
+            kinds: &self.handled,
+            lease: self.lease.as_millis() as f64,
+            soon: self.announcer.soon(now),
+            notices: notices(&told),
         };
-        if self.next_renewal.is_some_and(|time| time <= Instant::now()) {
-            self.renew();
+        self.news.own.store(self.link.backend(), Ordering::Relaxed);
+        let answers = self
+            .link
+            .transact("cannot write", deadline, |process| batch.steps(process))?;
+        let mut committed = batch.read(&answers);
+        self.announcer.announced(&self.handled, told);
+        if claim.is_empty() {
+            return Ok(committed);
         }
-        if missed || self.next_look <= Instant::now() {
-            match self.look(judge) {
-                Ok(found) => {
-                    earliest.waiting = earlier(earliest.waiting, found.waiting);
-                    earliest.interrupted = found.interrupted;
-                }
-                Err(error) => log::debug!("{error}"),
+        // Something was due: what of it another process has claimed may lapse when a lease has passed.
+        self.next_look = self.next_look.min(Instant::now() + self.lease);
+        let size: usize = committed
+            .claims
+            .iter()
+            .map(|claim| claim.payload.len())
+            .sum();
+        let charged = committed
+            .claims
+            .iter()
+            .filter(|claim| claim.charged)
+            .count();
+        let full = committed.claims.len() - charged >= claim.limit || size > claim.bytes;
+        // Something is due that was not claimed: another process has it locked, and takes it or leaves it.
+        let again = self.clock.after(AGAIN);
+        if let Some(due) = &mut committed.next.waiting
+            && claim.limit > 0
+            && !full
+            && *due <= claim.until
+        {
+            *due = again;
+        }
+        if let (Some(due), Some(until)) = (&mut committed.next.suspect, claim.suspect)
+            && charged == 0
+            && *due <= until
+        {
+            *due = again;
+        }
+        // More is due than was claimed, and the others may not know of it.
+        if full && committed.next.waiting.is_some_and(|due| due <= now) {
+            let new = calls.iter().filter_map(|call| match call {
+                Call::Schedule(new) => Some(new),
+                _ => None,
+            });
+            for new in new.flatten().filter(|new| new.due <= claim.until) {
+                self.announcer.untold.insert(new.kind.clone(), now);
             }
         }
-        let next = self
-            .next_renewal
-            .map_or(self.next_look, |renewal| renewal.min(self.next_look));
-        Upkeep {
-            earliest,
-            again: Some(next.saturating_duration_since(Instant::now())),
+        Ok(committed)
+    }
+
+    fn poll(&mut self, judge: Judge<'_>, room: &[usize]) -> Result<Polled, StoreError> {
+        self.next_look = Instant::now() + AGAIN;
+        let names = self.names();
+        let deadline = self.deadline();
+        let look = || step![Query::Look; names.clone()];
+        let mut rows = self.link.ask(deadline, false, look)?;
+        let version: i64 = rows[0].get(4);
+        if version != schema::VERSION as i64 {
+            return Err(StoreError::new(format!(
+                "{}: the table {} is of version {version} now: this process understands {}, and claims nothing any more",
+                self.link.describe(),
+                self.names.jobs,
+                schema::VERSION
+            ))
+            .passing());
         }
+        let mut recovered = Recovered::default();
+        let mut rest = LOOK;
+        let lapse: Option<i64> = rows[0].get(3);
+        if let Some(lapse) = lapse {
+            rest = rest.min(Duration::from_millis(lapse.max(0) as u64).max(AGAIN));
+            if lapse <= 0 {
+                recovered = self.take_up(judge, false)?;
+                rows = self.link.ask(deadline, false, look)?;
+            }
+        }
+        self.clock
+            .set(rows[0].get::<_, i64>(0) + broken::clock_ahead() * 1000);
+        self.next_look = Instant::now() + rest;
+        Ok(Polled {
+            next: earliest(&rows[0], 1, room),
+            paused: rows[0].get::<_, Vec<String>>(5).into_iter().collect(),
+            recovered,
+        })
+    }
+
+    /// Its errors pass: the connection is made again when it is used.
+    fn reopen(&mut self, _: &HashSet<u64>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn reader(&self) -> Arc<dyn Reader> {
+        Arc::clone(&self.reader) as _
+    }
+
+    fn lease(&self) -> Option<Duration> {
+        Some(self.lease)
+    }
+
+    fn renew(&mut self, held: &[(Id, u64)]) -> Result<HashSet<u64>, StoreError> {
+        let (ids, tokens): (Vec<i64>, Vec<i64>) = held
+            .iter()
+            .map(|&(id, token)| (id as i64, token as i64))
+            .unzip();
+        let lease = self.lease.as_millis() as f64;
+        let deadline = self.deadline();
+        let rows = self.link.ask(
+            deadline,
+            false,
+            || step![Query::Renew; ids.clone(), tokens.clone(), lease],
+        )?;
+        Ok(rows.iter().map(|row| row.get::<_, i64>(0) as u64).collect())
+    }
+
+    fn heard(&mut self) -> (Earliest, Option<Instant>) {
+        let (heard, missed) = self.news.take();
+        if missed {
+            self.next_look = Instant::now();
+        }
+        let earliest = Earliest {
+            waiting: heard,
+            suspect: None,
+        };
+        (earliest, Some(self.next_look))
     }
 
     fn listen(&mut self, wake: Wake) {
         let listener = Listener::start(
             self.link.connector(),
             self.names.jobs.clone(),
-            self.kinds.names.clone(),
+            self.names(),
             Arc::clone(&self.news),
             wake,
         );
@@ -388,22 +466,13 @@ impl Store for PostgresStore {
             }
         }
     }
-
-    fn leases(&self) -> Option<Arc<Leases>> {
-        Some(Arc::clone(&self.leases))
-    }
 }
 
 impl Drop for PostgresStore {
     fn drop(&mut self) {
-        if let Some(listener) = &self.listener {
-            listener.stop();
-        }
-        if let Some(session) = self.link.connected() {
-            // The listener's thread waits for a notice: here is one.
-            let _ = session.close(&[], &["stop".to_owned()]);
-            session.leave();
-        }
+        self.reader.close();
+        self.listener = None;
+        self.link.leave();
     }
 }
 

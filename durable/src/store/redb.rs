@@ -6,25 +6,26 @@
 mod index;
 mod layout;
 mod open;
+mod read;
+mod upgrade;
 mod work;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
 
-use ::redb::{
-    Database, Durability, ReadableDatabase, ReadableTable, ReadableTableMetadata, WriteTransaction,
-};
+use ::redb::{Database, Durability, ReadableDatabase, ReadableTable, TableError, WriteTransaction};
+use parking_lot::RwLock;
 
-use self::index::{bounds, in_order};
-use self::layout::{
-    CLAIMED, Claimed, DEAD, INTERRUPTIONS, JOBS, Place, WAITING, decode_dead, due_of, id_of,
-    kind_of, parts,
-};
+use self::index::earliest;
+use self::layout::{DUE, PAUSED, SUSPECTS};
 use self::work::Work;
-use super::{Committed, Earliest, Judge, Op, Reply, Store};
+use super::{
+    Call, ClaimRequest, Committed, Earliest, End, Judge, Polled, Reader, Recovered, Store,
+};
 use crate::broken::{self, Defect};
-use crate::error::StoreError;
-use crate::job::{DeadJob, PendingJob};
-use crate::time::time_of;
+use crate::error::{Error, StoreError};
+use crate::time::Millis;
 
 /// The most memory that redb keeps pages in.
 const CACHE: usize = 64 << 20;
@@ -35,34 +36,64 @@ type Result<T> = std::result::Result<T, ::redb::Error>;
 /// Kinds by name and number, and which of them have a handler.
 #[derive(Debug, Default)]
 struct Kinds {
-    numbers: HashMap<String, u32>,
-    names: HashMap<u32, String>,
-    /// By name: the index of the handler.
-    handlers: HashMap<String, usize>,
-    /// By number.
-    handled: HashMap<u32, usize>,
+    numbers: HashMap<Arc<str>, u32>,
+    names: HashMap<u32, Arc<str>>,
+    /// In the order of their handlers.
+    handled: Vec<Arc<str>>,
 }
 
 impl Kinds {
     fn add(&mut self, name: &str, number: u32) {
-        self.numbers.insert(name.to_owned(), number);
-        self.names.insert(number, name.to_owned());
-        if let Some(&handler) = self.handlers.get(name) {
-            self.handled.insert(number, handler);
+        let name: Arc<str> = name.into();
+        self.numbers.insert(Arc::clone(&name), number);
+        self.names.insert(number, name);
+    }
+
+    /// The numbers of handled kinds, and how many of each may be claimed.
+    fn open(&self, room: &[usize]) -> impl Iterator<Item = (u32, usize)> {
+        let numbers = self.handled.iter().map(|kind| self.numbers.get(kind));
+        numbers
+            .zip(room)
+            .filter_map(|(number, &room)| Some((*number?, room)))
+    }
+}
+
+/// The file, for the store thread and for readers. `None` when it is closed.
+struct Shared {
+    database: RwLock<Option<Database>>,
+    /// For errors: the file's name.
+    name: String,
+}
+
+impl Shared {
+    fn failed(&self, what: &str, error: ::redb::Error) -> StoreError {
+        StoreError::with(format!("{}: {what}", self.name), error)
+    }
+
+    fn with<T>(
+        &self,
+        what: &str,
+        work: impl FnOnce(&Database) -> Result<T>,
+    ) -> std::result::Result<T, StoreError> {
+        match &*self.database.read() {
+            Some(database) => work(database).map_err(|error| self.failed(what, error)),
+            None => Err(StoreError::new(format!("{} is closed", self.name))),
         }
     }
 }
 
+/// Opens the file once more.
+type Open = Box<dyn FnMut() -> std::result::Result<Database, Error> + Send>;
+
 pub(crate) struct RedbStore {
-    database: Database,
-    /// For errors: the file's name.
-    name: String,
+    shared: Arc<Shared>,
+    open: Open,
     kinds: Kinds,
     numbers: Numbers,
 }
 
 /// Where ids and tokens come from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Numbers {
     /// The last one given out.
     last: u64,
@@ -70,234 +101,131 @@ struct Numbers {
     reserved: u64,
 }
 
+/// Begins a transaction that is durable when it is committed.
+fn begin(database: &Database) -> Result<WriteTransaction> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_quick_repair(true);
+    Ok(transaction)
+}
+
 impl RedbStore {
-    fn failed(&self, what: &str, error: ::redb::Error) -> StoreError {
-        StoreError::with(format!("{}: {what}", self.name), error)
-    }
-
-    /// Begins a transaction that is durable when it is committed.
-    fn begin(&self) -> Result<WriteTransaction> {
-        let mut transaction = self.database.begin_write()?;
-        transaction.set_quick_repair(true);
-        Ok(transaction)
-    }
-
-    fn try_commit(&mut self, ops: &[Op]) -> Result<Committed> {
-        let mut transaction = self.begin()?;
-        if broken::is(Defect::ClaimNotDurable)
-            && ops
-                .iter()
-                .all(|op| matches!(op, Op::Claim { .. } | Op::ClaimAlone { .. }))
-        {
-            transaction.set_quick_repair(false);
-            transaction.set_durability(Durability::None)?;
-        }
-        let mut work = Work::new(&transaction, &mut self.kinds, &mut self.numbers)?;
-        let mut replies = Vec::with_capacity(ops.len());
-        for op in ops {
-            replies.push(work.apply(op)?);
-        }
-        let (written, earliest) = work.end()?;
-        if written {
-            transaction.commit()?;
-        } else {
-            transaction.abort()?;
-        }
-        Ok(Committed {
-            replies,
-            written,
-            earliest,
-        })
-    }
-
-    /// Answers operations that only read, without a write transaction.
-    fn try_read(&self, ops: &[Op]) -> Result<Committed> {
-        let transaction = self.database.begin_read()?;
-        let mut replies = Vec::with_capacity(ops.len());
-        for op in ops {
-            replies.push(match op {
-                Op::Dead { limit } => {
-                    let jobs = transaction.open_table(JOBS)?;
-                    let dead = transaction.open_table(DEAD)?;
-                    Reply::Dead(read_dead(&jobs, &dead, &self.kinds, *limit)?)
-                }
-                Op::List { limit } => Reply::List(read_pending(
-                    &transaction.open_table(JOBS)?,
-                    &transaction.open_table(WAITING)?,
-                    &transaction.open_table(INTERRUPTIONS)?,
-                    &transaction.open_table(CLAIMED)?,
-                    &self.kinds,
-                    *limit,
-                )?),
-                _ => Reply::Pending(
-                    transaction.open_table(WAITING)?.len()?
-                        + transaction.open_table(INTERRUPTIONS)?.len()?
-                        + transaction.open_table(CLAIMED)?.len()?,
-                ),
-            });
-        }
-        Ok(Committed {
-            replies,
-            ..Committed::default()
-        })
-    }
-
-    fn try_recover(&mut self, judge: Judge<'_>) -> Result<usize> {
-        let transaction = self.begin()?;
-        let mut work = Work::new(&transaction, &mut self.kinds, &mut self.numbers)?;
-        let mut claims = Vec::new();
-        for entry in work.claimed.iter()? {
-            let (id, value) = entry?;
-            claims.push((id.value(), Claimed::decode(value.value())));
-        }
-        for (id, claim) in &claims {
-            work.interrupt(*id, claim, judge)?;
-        }
-        let (written, _) = work.end()?;
-        if written {
-            transaction.commit()?;
-        } else {
-            transaction.abort()?;
-        }
-        Ok(claims.len())
-    }
-
-    fn try_earliest(&self) -> Result<Earliest> {
-        let transaction = self.database.begin_read()?;
-        let waiting = transaction.open_table(WAITING)?;
-        let interrupted = transaction.open_table(INTERRUPTIONS)?;
-        Ok(Earliest {
-            waiting: in_order(&waiting, &self.kinds, 0, |_, _| false)?,
-            interrupted: in_order(&interrupted, &self.kinds, 0, |_, _| false)?,
-        })
-    }
-
-    fn try_unhandled(&self) -> Result<Vec<String>> {
-        let transaction = self.database.begin_read()?;
-        let waiting = transaction.open_table(WAITING)?;
-        let interrupted = transaction.open_table(INTERRUPTIONS)?;
-        let mut found = Vec::new();
-        for (&number, name) in &self.kinds.names {
-            if self.kinds.handled.contains_key(&number) {
-                continue;
+    /// Does some work in a transaction, and commits it if anything was written.
+    fn write<T>(
+        &mut self,
+        what: &str,
+        now: Millis,
+        durable: bool,
+        work: impl FnOnce(&mut Work<'_>) -> Result<T>,
+    ) -> std::result::Result<(T, bool), StoreError> {
+        let (kinds, numbers) = (&mut self.kinds, &mut self.numbers);
+        self.shared.with(what, |database| {
+            let mut transaction = begin(database)?;
+            if !durable {
+                transaction.set_quick_repair(false);
+                transaction.set_durability(Durability::None)?;
             }
-            let (first, last) = bounds(number);
-            if waiting.range::<&Place>(&first..=&last)?.next().is_some()
-                || interrupted
-                    .range::<&Place>(&first..=&last)?
-                    .next()
-                    .is_some()
-            {
-                found.push(name.clone());
+            let mut tables = Work::new(&transaction, kinds, numbers, now)?;
+            let value = work(&mut tables)?;
+            let written = tables.end()?;
+            if written {
+                transaction.commit()?;
+            } else {
+                transaction.abort()?;
             }
-        }
-        found.sort();
-        Ok(found)
+            Ok((value, written))
+        })
     }
 }
 
 impl Store for RedbStore {
-    fn recover(&mut self, judge: Judge<'_>) -> std::result::Result<usize, StoreError> {
-        self.try_recover(judge)
-            .map_err(|error| self.failed("cannot take up interrupted jobs", error))
+    fn recover(
+        &mut self,
+        judge: Judge<'_>,
+        now: Millis,
+    ) -> std::result::Result<Recovered, StoreError> {
+        let what = "cannot take up what was interrupted";
+        let (recovered, _) = self.write(what, now, true, |work| work.recover(judge))?;
+        Ok(recovered)
     }
 
-    fn earliest(&mut self) -> std::result::Result<Earliest, StoreError> {
-        self.try_earliest()
-            .map_err(|error| self.failed("cannot read", error))
+    fn commit(
+        &mut self,
+        calls: &[Call],
+        ends: &[End],
+        claim: &ClaimRequest,
+        _: Instant,
+    ) -> std::result::Result<Committed, StoreError> {
+        let lax = broken::is(Defect::ClaimNotDurable) && calls.is_empty() && ends.is_empty();
+        let (committed, written) = self.write("cannot write", claim.now, !lax, |work| {
+            let mut committed = Committed::default();
+            for end in ends {
+                committed.ended.push(work.finish(end)?);
+            }
+            for call in calls {
+                committed.replies.push(work.apply(call)?);
+            }
+            committed.claims = work.claim(claim)?;
+            committed.next = work.earliest(&claim.room, &committed.claims)?;
+            committed.died = std::mem::take(&mut work.died);
+            Ok(committed)
+        })?;
+        Ok(Committed {
+            written,
+            ..committed
+        })
     }
 
-    fn unhandled(&mut self) -> std::result::Result<Vec<String>, StoreError> {
-        self.try_unhandled()
-            .map_err(|error| self.failed("cannot read", error))
+    fn poll(&mut self, _: Judge<'_>, room: &[usize]) -> std::result::Result<Polled, StoreError> {
+        let kinds = &self.kinds;
+        self.shared.with("cannot read", |database| {
+            let transaction = database.begin_read()?;
+            let mut paused = HashSet::new();
+            match transaction.open_table(PAUSED) {
+                Ok(table) => {
+                    for entry in table.iter()? {
+                        paused.insert(entry?.0.value().to_owned());
+                    }
+                }
+                // The first write makes it.
+                Err(TableError::TableDoesNotExist(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let find = |table| earliest(&transaction.open_table(table)?, kinds.open(room));
+            Ok(Polled {
+                next: Earliest {
+                    waiting: find(DUE)?,
+                    suspect: find(SUSPECTS)?,
+                },
+                recovered: Recovered::default(),
+                paused,
+            })
+        })
     }
 
-    fn commit(&mut self, ops: &[Op]) -> std::result::Result<Committed, StoreError> {
-        if ops
-            .iter()
-            .all(|op| matches!(op, Op::Pending | Op::List { .. } | Op::Dead { .. }))
-        {
-            self.try_read(ops)
-                .map_err(|error| self.failed("cannot read", error))
-        } else {
-            self.try_commit(ops)
-                .map_err(|error| self.failed("cannot write", error))
-        }
+    fn reopen(&mut self, held: &HashSet<u64>) -> std::result::Result<(), StoreError> {
+        // Closed first: a file has one owner.
+        *self.shared.database.write() = None;
+        let database = (self.open)().map_err(|error| match error {
+            Error::Store(error) => error,
+            other => StoreError::new(other.to_string()),
+        })?;
+        let last = self.numbers.last;
+        self.load(database)?;
+        self.numbers.last = self.numbers.last.max(last);
+        self.write("cannot write", 0, true, |work| work.give_back_all_but(held))?;
+        Ok(())
+    }
+
+    fn reader(&self) -> Arc<dyn Reader> {
+        Arc::new(read::FileReader(Arc::clone(&self.shared)))
     }
 }
 
-/// Reads jobs that are not dead, over all kinds, the earliest due first.
-fn read_pending(
-    jobs: &impl ReadableTable<u64, &'static [u8]>,
-    waiting: &impl ReadableTable<&'static Place, u32>,
-    interrupted: &impl ReadableTable<&'static Place, u32>,
-    claimed: &impl ReadableTable<u64, &'static [u8; 33]>,
-    kinds: &Kinds,
-    limit: usize,
-) -> Result<Vec<PendingJob>> {
-    // The claimed ones are few. Of each kind, no more than the limit can be among the earliest.
-    let mut places = Vec::new();
-    for entry in claimed.iter()? {
-        let claim = Claimed::decode(entry?.1.value());
-        places.push((claim.place, claim.attempts, true));
+impl Drop for RedbStore {
+    fn drop(&mut self) {
+        // Readers may outlive the store: the file does not wait for them.
+        *self.shared.database.write() = None;
     }
-    for &kind in kinds.names.keys() {
-        let (first, last) = bounds(kind);
-        let range = waiting.range::<&Place>(&first..=&last)?.take(limit);
-        for entry in range.chain(interrupted.range::<&Place>(&first..=&last)?.take(limit)) {
-            let (place, attempts) = entry?;
-            places.push((*place.value(), attempts.value(), false));
-        }
-    }
-    places.sort_unstable_by_key(|(place, ..)| (due_of(place), id_of(place)));
-    let mut found = Vec::new();
-    for (place, attempts, claimed) in places.into_iter().take(limit) {
-        let Some(job) = jobs.get(id_of(&place))? else {
-            continue;
-        };
-        let (key, payload) = parts(job.value());
-        found.push(PendingJob {
-            id: id_of(&place),
-            kind: kinds
-                .names
-                .get(&kind_of(&place))
-                .cloned()
-                .unwrap_or_default(),
-            key: key.map(str::to_owned),
-            payload: payload.to_vec(),
-            due: time_of(due_of(&place)),
-            attempts,
-            claimed,
-        });
-    }
-    Ok(found)
-}
-
-fn read_dead(
-    jobs: &impl ReadableTable<u64, &'static [u8]>,
-    dead: &impl ReadableTable<u64, &'static [u8]>,
-    kinds: &Kinds,
-    limit: usize,
-) -> Result<Vec<DeadJob>> {
-    let mut found = Vec::new();
-    for entry in dead.iter()?.take(limit) {
-        let (id, value) = entry?;
-        let id = id.value();
-        let Some((kind, attempts, error)) = decode_dead(value.value()) else {
-            continue;
-        };
-        let Some(job) = jobs.get(id)? else { continue };
-        let (key, payload) = parts(job.value());
-        found.push(DeadJob {
-            id,
-            kind: kinds.names.get(&kind).cloned().unwrap_or_default(),
-            key: key.map(str::to_owned),
-            payload: payload.to_vec(),
-            attempts,
-            last_error: error.into_owned(),
-        });
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

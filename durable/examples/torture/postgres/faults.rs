@@ -88,6 +88,11 @@ pub(super) struct Counts {
     pub(super) overtaken: u64,
     pub(super) cuts: u64,
     pub(super) restarts: u64,
+    /// Statements that were cancelled.
+    pub(super) cancels: u64,
+    /// Times in which all writes were refused, or the table was locked.
+    pub(super) refusals: u64,
+    pub(super) locks: u64,
     pub(super) poison_rounds: u64,
 }
 
@@ -178,7 +183,24 @@ impl Torture {
                 self.processes[number].stop(Stopped::Until(Instant::now() + time))?;
             }
             55..75 => self.counts.stops += u64::from(self.stop_inside()?),
-            75..99 => {
+            75..80 => {
+                let sql = format!(
+                    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'process-{number}-%' AND state = 'active'"
+                );
+                self.counts.cancels += watch::ask(&self.server, &sql)?.len() as u64;
+            }
+            80..82 => {
+                self.counts.refusals += 1;
+                watch::ask(
+                    &self.server,
+                    "INSERT INTO refusing SELECT clock_timestamp() + interval '300 ms'",
+                )?;
+            }
+            82..84 => {
+                self.counts.locks += 1;
+                watch::lock(&self.server, Duration::from_millis(300));
+            }
+            84..99 => {
                 let sql = format!(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'process-{number}-%'"
                 );

@@ -7,6 +7,7 @@
 mod account;
 mod faults;
 mod process;
+mod slow;
 mod watch;
 
 use std::error::Error;
@@ -48,7 +49,11 @@ pub(crate) fn run(options: Options, folder: Folder) -> Result<(), Box<dyn Error>
         .open_postgres(&server.url())?
         .stop()?;
     watch::begin(&server)?;
+    let trips = [1, 20].map(Duration::from_millis);
+    let slow = trips.map(|trip| slow::start(&folder.0, server.folder(), trip));
+    let slow = slow.into_iter().collect::<Result<_, _>>()?;
     let mut torture = Torture {
+        slow,
         server,
         folder: folder.0.clone(),
         random: Random(options.seed),
@@ -80,6 +85,8 @@ pub(crate) fn run(options: Options, folder: Folder) -> Result<(), Box<dyn Error>
 
 struct Torture {
     server: Server,
+    /// Ways to the server that take 1 ms and 20 ms.
+    slow: Vec<PathBuf>,
     folder: PathBuf,
     random: Random,
     broken: Option<String>,
@@ -100,10 +107,13 @@ impl Torture {
             cuts,
             restarts,
             poison_rounds,
+            cancels,
+            refusals,
+            locks,
         } = self.counts;
         let stored = watch::count(&self.server, "stored").unwrap_or(0);
         println!(
-            "{:>5} s  {stored:>7} jobs  {kills:>5} kills  {stops:>4} stops, {overtaken} overtaken  {cuts:>4} connections cut  {restarts:>3} restarts  \
+            "{:>5} s  {stored:>7} jobs  {kills:>5} kills  {stops:>4} stops, {overtaken} overtaken  {cuts:>4} connections cut  {restarts:>3} restarts  {cancels:>3} cancels  {refusals:>3} refusals  {locks:>3} locks  \
              {poison_rounds:>2} poison rounds",
             self.started.elapsed().as_secs()
         );
@@ -148,9 +158,14 @@ impl Torture {
     fn spawn(&mut self, number: usize) -> Result<Process, String> {
         self.incarnation += 1;
         self.incarnations[number] = self.incarnation;
+        let mut url = self.server.url();
+        // Two of them are far away.
+        if let Some(slow) = self.slow.get(number) {
+            let near = self.server.folder().display().to_string();
+            url = url.replace(&near, &slow.display().to_string());
+        }
         let url = format!(
-            "{} application_name=process-{number}-{}",
-            self.server.url(),
+            "{url} application_name=process-{number}-{}",
             self.incarnation
         );
         let mut command = self.command("shared", &url, "");

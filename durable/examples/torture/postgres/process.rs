@@ -4,9 +4,10 @@ use std::error::Error;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use std::{env, io, thread};
 
+use hashed_wheel_durable::postgres::{Client, NoTls};
 use hashed_wheel_durable::{DurableTimer, Job, Outcome};
 
 use super::{LEASE, text};
@@ -52,8 +53,8 @@ pub(crate) fn run(role: &str) -> Result<(), Box<dyn Error>> {
         for number in 0..CALLERS {
             let number = incarnation * CALLERS + number;
             let caller = Caller::new(&timer, &journal, number, Random(seed ^ number));
-            let folder = &folder;
-            scope.spawn(move || call(caller, folder));
+            let (folder, url) = (&folder, &url);
+            scope.spawn(move || call(caller, folder, url));
         }
     });
     // Until the parent is done with us.
@@ -87,7 +88,8 @@ fn open(url: &str, journal: &Arc<Journal>) -> Result<DurableTimer, Box<dyn Error
 }
 
 /// Calls the timer until it is enough.
-fn call(mut caller: Caller<'_>, folder: &Path) {
+fn call(mut caller: Caller<'_>, folder: &Path, url: &str) {
+    let mut sql = Sql { url, client: None };
     let mut slow = Instant::now() + SLOW_EVERY / 16 * (caller.turn(SLOW_EVERY).die as u32);
     let mut errors = 0;
     for count in 0.. {
@@ -101,8 +103,11 @@ fn call(mut caller: Caller<'_>, folder: &Path) {
             chosen,
         } = caller.turn(Duration::from_millis(300));
         let result = match (die, chosen) {
-            (0, Some(job)) => caller.cancel(job),
-            (1, Some(job)) => caller.timer.reschedule_at(key(job), due).map(drop),
+            (0, Some(job)) => caller.cancel(job).map_err(Some),
+            (1, Some(job)) => {
+                let moved = caller.timer.reschedule_at(key(job), due);
+                moved.map(drop).map_err(Some)
+            }
             _ => {
                 let (mut kind, mut due) = ("job", due);
                 if slow <= Instant::now() {
@@ -110,25 +115,61 @@ fn call(mut caller: Caller<'_>, folder: &Path) {
                     // Long overdue: when its process is stopped, it is the first to be taken over.
                     (kind, due) = (SLOW, due - Duration::from_secs(3600));
                 }
-                let new = caller.timer.job(kind).key(key(job));
-                let scheduled = new.payload(job.to_le_bytes()).at(due);
+                let scheduled = if die == 2 {
+                    sql.schedule(kind, &key(job), due, &job.to_le_bytes())
+                } else {
+                    let new = caller.timer.job(kind).key(key(job));
+                    new.payload(job.to_le_bytes())
+                        .at(due)
+                        .map(drop)
+                        .map_err(Some)
+                };
                 if scheduled.is_ok() {
                     caller.journal.write(&Event::Scheduled { job });
                     caller.keep(job, 100);
                 }
-                scheduled.map(drop)
+                scheduled
             }
         };
         match result {
             Ok(()) => errors = 0,
             // It may have taken place or not: nothing was promised.
-            Err(hashed_wheel_durable::Error::Store(_)) if errors < ERRORS => {
+            Err(None | Some(hashed_wheel_durable::Error::Store(_))) if errors < ERRORS => {
                 errors += 1;
                 caller.journal.write(&Event::Failed);
                 thread::sleep(Duration::from_millis(50));
             }
-            Err(error) => panic!("{error}"),
+            Err(error) => panic!("{error:?}"),
         }
+    }
+}
+
+const SCHEDULE: &str = "SELECT durable_schedule($1, $2, $3, $4, false)";
+
+/// Stores jobs by the function in the database, as other programs do.
+struct Sql<'a> {
+    url: &'a str,
+    client: Option<Client>,
+}
+
+impl Sql<'_> {
+    /// An error: nobody knows whether it took place.
+    fn schedule(
+        &mut self,
+        kind: &str,
+        key: &str,
+        due: SystemTime,
+        payload: &[u8],
+    ) -> Result<(), Option<hashed_wheel_durable::Error>> {
+        let mut client = match self.client.take() {
+            Some(client) => client,
+            None => Client::connect(self.url, NoTls).map_err(|_| None)?,
+        };
+        client
+            .query(SCHEDULE, &[&kind, &key, &due, &payload])
+            .map_err(|_| None)?;
+        self.client = Some(client);
+        Ok(())
     }
 }
 

@@ -10,6 +10,8 @@
 //! And it notes how and when each claim was ended, which is compared with the journals: only the handler that ran with the token of a claim may end it.
 
 use std::collections::HashMap;
+use std::thread;
+use std::time::Duration;
 
 use hashed_wheel_durable::postgres::{Client, NoTls, Row};
 
@@ -20,6 +22,7 @@ const SCRIPT: &str = "
     CREATE TABLE violation (text text);
     CREATE TABLE stored (payload bytea PRIMARY KEY);
     CREATE TABLE taken_over (id bigint);
+    CREATE TABLE refusing (until timestamptz);
     CREATE TABLE ended (token bigint PRIMARY KEY, how text, at bigint);
     ALTER TABLE durable_jobs ADD claimed_by text;
     CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -28,9 +31,8 @@ const SCRIPT: &str = "
         now_us bigint := extract(epoch FROM clock_timestamp()) * 1000000;
         how text;
     BEGIN
-        -- The row of a process.
-        IF coalesce(NEW.state, OLD.state) = 4 THEN
-            RETURN coalesce(NEW, OLD);
+        IF EXISTS (SELECT 1 FROM refusing WHERE until > clock_timestamp()) THEN
+            RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full';
         END IF;
         IF TG_OP = 'INSERT' THEN
             INSERT INTO stored VALUES (NEW.payload) ON CONFLICT DO NOTHING;
@@ -44,7 +46,7 @@ const SCRIPT: &str = "
                 WHEN TG_OP = 'DELETE' THEN 'done'
                 WHEN NEW.state = 2 THEN 'renewed'
                 WHEN NEW.state = 0 AND NEW.due = OLD.due AND NEW.attempts = OLD.attempts THEN 'back'
-                WHEN NEW.state = 1 AND OLD.alone AND NEW.attempts = OLD.attempts - 1 THEN 'back'
+                WHEN NEW.state = 1 AND OLD.charged AND NEW.attempts = OLD.attempts - 1 THEN 'back'
                 WHEN NEW.state = 0 THEN 'retry'
                 ELSE 'taken over'
             END;
@@ -91,6 +93,17 @@ pub(super) fn ask(server: &Server, sql: &str) -> Result<Vec<Row>, String> {
 pub(super) fn count(server: &Server, what: &str) -> Result<u64, String> {
     let count: i64 = ask(server, &format!("SELECT count(*) FROM {what}"))?[0].get(0);
     Ok(count as u64)
+}
+
+/// Locks the table for so long, as making an index does.
+pub(super) fn lock(server: &Server, time: Duration) {
+    let url = server.url();
+    thread::spawn(move || {
+        if let Ok(mut client) = Client::connect(&url, NoTls) {
+            let _ = client.batch_execute("BEGIN; LOCK TABLE durable_jobs IN SHARE MODE");
+            thread::sleep(time);
+        }
+    });
 }
 
 /// Has the database seen a violation?

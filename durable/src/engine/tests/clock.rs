@@ -9,7 +9,7 @@ use super::interrupted::Kept;
 use super::{Notes, eventually, ms};
 use crate::error::StoreError;
 use crate::store::memory::MemoryStore;
-use crate::store::{Committed, Earliest, Judge, Op, Store};
+use crate::store::{Call, End, Wrapped};
 use crate::time::{ShiftedWall, SystemWall, WallClock};
 use crate::{DurableTimer, Outcome};
 
@@ -84,22 +84,14 @@ fn a_claim_that_proves_early_is_given_back() {
 /// A store during whose commits the clock is set back by an hour.
 struct SetBack(MemoryStore, Arc<ShiftedWall>);
 
-impl Store for SetBack {
-    fn recover(&mut self, judge: Judge<'_>) -> Result<usize, StoreError> {
-        self.0.recover(judge)
+impl Wrapped for SetBack {
+    fn inner(&self) -> MemoryStore {
+        self.0.clone()
     }
 
-    fn earliest(&mut self) -> Result<Earliest, StoreError> {
-        self.0.earliest()
-    }
-
-    fn unhandled(&mut self) -> Result<Vec<String>, StoreError> {
-        self.0.unhandled()
-    }
-
-    fn commit(&mut self, ops: &[Op]) -> Result<Committed, StoreError> {
+    fn before_commit(&mut self, _: &[Call], _: &[End]) -> Result<(), StoreError> {
         self.1.0.store(-HOUR, Ordering::SeqCst);
-        self.0.commit(ops)
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use super::ms;
 use crate::error::StoreError;
 use crate::store::memory::MemoryStore;
-use crate::store::{Committed, Earliest, Judge, Op, Store};
+use crate::store::{Call, End, Wrapped};
 use crate::time::SystemWall;
 use crate::{DurableTimer, Outcome};
 
@@ -17,23 +17,15 @@ struct Slow {
     largest: Arc<AtomicUsize>,
 }
 
-impl Store for Slow {
-    fn recover(&mut self, judge: Judge<'_>) -> Result<usize, StoreError> {
-        self.store.recover(judge)
+impl Wrapped for Slow {
+    fn inner(&self) -> MemoryStore {
+        self.store.clone()
     }
 
-    fn earliest(&mut self) -> Result<Earliest, StoreError> {
-        self.store.earliest()
-    }
-
-    fn unhandled(&mut self) -> Result<Vec<String>, StoreError> {
-        self.store.unhandled()
-    }
-
-    fn commit(&mut self, ops: &[Op]) -> Result<Committed, StoreError> {
-        self.largest.fetch_max(ops.len(), Ordering::SeqCst);
+    fn before_commit(&mut self, calls: &[Call], _: &[End]) -> Result<(), StoreError> {
+        self.largest.fetch_max(calls.len(), Ordering::SeqCst);
         thread::sleep(ms(20));
-        self.store.commit(ops)
+        Ok(())
     }
 }
 

@@ -3,165 +3,151 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Notes, eventually, ms};
-use crate::error::StoreError;
 use crate::store::memory::MemoryStore;
-use crate::store::{Committed, Earliest, INTERRUPTED, Judge, Op, Reply, Store, Verdict};
+use crate::store::{Call, ClaimRequest, Committed, End, Judge, New, Store, Wrapped};
 use crate::time::{Millis, SystemWall, WallClock};
-use crate::{DurableTimer, Error, Outcome};
+use crate::{DurableTimer, Error, Outcome, StoreError};
 
 /// A store that outlives its timer.
 #[derive(Clone)]
-pub(super) struct Kept(Arc<parking_lot::Mutex<MemoryStore>>);
+pub(super) struct Kept(MemoryStore);
 
 impl Kept {
     pub(super) fn new() -> Kept {
-        Kept(Arc::new(parking_lot::Mutex::new(MemoryStore::new(&[
-            "mail".to_owned(),
-        ]))))
+        Kept(MemoryStore::new(&["mail".to_owned()]))
     }
 
-    fn one(&self, op: Op) -> Reply {
-        self.0.lock().commit(&[op]).unwrap().replies.remove(0)
+    fn commit(&self, calls: &[Call], claim: &ClaimRequest) -> Committed {
+        let mut store = self.0.clone();
+        store.commit(calls, &[], claim, Instant::now()).unwrap()
     }
 
     pub(super) fn add(&self, payload: &str, due: Millis) {
-        self.one(Op::Schedule {
+        let new = New {
             kind: "mail".to_owned(),
             key: None,
             payload: payload.as_bytes().to_vec(),
             due,
             replace: false,
-        });
+        };
+        let claim = ClaimRequest {
+            room: vec![0],
+            ..ClaimRequest::default()
+        };
+        self.commit(&[Call::Schedule(vec![new])], &claim);
+    }
+
+    fn claim(&self, limit: usize, suspect: bool) -> Committed {
+        let now = SystemWall.now();
+        let claim = ClaimRequest {
+            now,
+            until: now + 50,
+            limit,
+            bytes: usize::MAX,
+            suspect: suspect.then_some(now),
+            room: vec![usize::MAX],
+        };
+        self.commit(&[], &claim)
     }
 
     /// Claims all that is due, as a process does that then dies.
     pub(super) fn claim_and_die(&self) {
-        self.one(Op::Claim {
-            until: SystemWall.now() + 50,
-            limit: 256,
-            bytes: usize::MAX,
-        });
+        self.claim(1000, false);
+    }
+
+    fn recover(&self, judge: Judge<'_>) -> usize {
+        self.0.clone().recover(judge, 0).unwrap().found
     }
 }
 
-impl Store for Kept {
-    fn recover(&mut self, judge: Judge<'_>) -> Result<usize, StoreError> {
-        self.0.lock().recover(judge)
-    }
-
-    fn earliest(&mut self) -> Result<Earliest, StoreError> {
-        self.0.lock().earliest()
-    }
-
-    fn unhandled(&mut self) -> Result<Vec<String>, StoreError> {
-        self.0.lock().unhandled()
-    }
-
-    fn commit(&mut self, ops: &[Op]) -> Result<Committed, StoreError> {
-        self.0.lock().commit(ops)
+impl Wrapped for Kept {
+    fn inner(&self) -> MemoryStore {
+        self.0.clone()
     }
 }
 
 #[test]
-fn interrupted_jobs_run_one_at_a_time_with_nothing_beside_them() {
-    // Of one alone, the others are only held back while it runs.
-    run_beside(1);
-    run_beside(20);
-}
-
-fn run_beside(interrupted: usize) {
+fn suspects_run_one_at_a_time_while_everything_else_goes_on() {
     let store = Kept::new();
     let now = SystemWall.now();
-    for number in 0..interrupted {
-        store.add(
-            &format!("interrupted {number}"),
-            now - 1000 + number as Millis,
-        );
+    for number in 0..20 {
+        store.add("suspect", now - 1000 + number);
     }
     store.claim_and_die();
     for number in 0..50 {
-        store.add(&format!("waiting {number}"), now - 500 + number);
+        store.add("waiting", now - 500 + number);
     }
-
-    let running = Arc::new(AtomicUsize::new(0));
+    let running = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
     let notes = Notes::new();
     let (seen, now_running) = (notes.clone(), Arc::clone(&running));
     let timer = DurableTimer::builder()
         .on("mail", move |job| {
-            let alone = job.payload().starts_with(b"interrupted");
-            let beside = now_running.fetch_add(1, Ordering::SeqCst);
-            thread::sleep(ms(if alone { 5 } else { 1 }));
-            let still = now_running.fetch_sub(1, Ordering::SeqCst);
-            seen.add((alone, beside == 0 && still == 1, job.attempt()));
+            let suspect = job.payload() == b"suspect";
+            let beside = &now_running[usize::from(!suspect)];
+            let same = now_running[usize::from(suspect)].fetch_add(1, Ordering::SeqCst);
+            thread::sleep(ms(5));
+            seen.add((suspect, same, beside.load(Ordering::SeqCst), job.attempt()));
+            now_running[usize::from(suspect)].fetch_sub(1, Ordering::SeqCst);
             Outcome::Done
         })
         .open_with(Arc::new(SystemWall), move |_| Box::new(store))
         .unwrap();
     eventually("all jobs", || timer.pending().unwrap() == 0);
     let notes = notes.take();
-    assert_eq!(notes.len(), interrupted + 50);
-    assert_eq!(
-        notes.iter().filter(|(alone, ..)| *alone).count(),
-        interrupted
+    assert_eq!(notes.len(), 70);
+    let suspects: Vec<_> = notes.iter().filter(|(suspect, ..)| *suspect).collect();
+    assert_eq!(suspects.len(), 20);
+    assert!(
+        suspects.iter().all(|(_, same, ..)| *same == 0),
+        "two suspects at a time"
     );
-    for (alone, by_itself, attempt) in notes {
-        assert!(
-            !alone || by_itself,
-            "an interrupted job ran beside another one"
-        );
-        assert_eq!(attempt, 1, "a bystander was charged");
-    }
+    assert!(
+        suspects.iter().any(|(_, _, beside, _)| *beside > 0),
+        "others waited"
+    );
+    assert!(
+        notes.iter().all(|(.., attempt)| *attempt == 1),
+        "a bystander was charged"
+    );
 }
 
 #[test]
-fn waiting_jobs_get_their_turn_between_interrupted_ones() {
+fn a_long_suspect_delays_nobody() {
     let store = Kept::new();
-    let now = SystemWall.now();
-    for number in 0..10 {
-        store.add("interrupted", now - 1000 + number);
-    }
+    store.add("suspect", SystemWall.now() - 1000);
     store.claim_and_die();
-    store.add("waiting", now - 500);
-    let notes = Notes::new();
-    let seen = notes.clone();
+    let (let_go, hold) = std::sync::mpsc::channel::<()>();
+    let hold = parking_lot::Mutex::new(hold);
     let timer = DurableTimer::builder()
         .on("mail", move |job| {
-            seen.add(job.payload().to_vec());
+            if job.payload() == b"suspect" {
+                let _ = hold.lock().recv();
+            }
             Outcome::Done
         })
+        .threads(2)
         .open_with(Arc::new(SystemWall), move |_| Box::new(store))
         .unwrap();
+    eventually("the suspect", || timer.stats().fired == 1);
+    for round in 1..=20 {
+        timer.job("mail").after(ms(1)).unwrap();
+        eventually("the others", || timer.stats().fired == 1 + round);
+    }
+    let_go.send(()).unwrap();
     eventually("all jobs", || timer.pending().unwrap() == 0);
-    let place = notes
-        .take()
-        .iter()
-        .position(|payload| payload == b"waiting");
-    assert_eq!(place, Some(1));
 }
 
 #[test]
 fn a_job_that_dies_with_its_process_again_and_again_is_dead_in_the_end() {
-    let mut store = Kept::new();
+    let store = Kept::new();
     store.add("poison", SystemWall.now() - 10);
     store.claim_and_die();
-    let judge = |_, attempts| {
-        if attempts < 3 {
-            Verdict::Retry { due: 0, attempts }
-        } else {
-            Verdict::Dead {
-                attempts,
-                error: INTERRUPTED.to_owned(),
-            }
-        }
-    };
     for _ in 0..3 {
-        store.recover(&judge).unwrap();
-        store.one(Op::ClaimAlone {
-            until: SystemWall.now(),
-        });
+        store.recover(&|_, _, attempts| (attempts < 3).then_some(0));
+        assert_eq!(store.claim(0, true).claims.len(), 1);
     }
     let timer = DurableTimer::builder()
         .on("mail", |_| panic!("it must not run again"))
@@ -179,15 +165,11 @@ fn a_job_that_dies_with_its_process_again_and_again_is_dead_in_the_end() {
 
 #[test]
 fn a_counted_attempt_that_was_interrupted_waits_for_its_back_off() {
-    let mut store = Kept::new();
+    let store = Kept::new();
     store.add("poison", SystemWall.now() - 10);
     store.claim_and_die();
-    store
-        .recover(&|_, _| unreachable!("nothing is counted yet"))
-        .unwrap();
-    store.one(Op::ClaimAlone {
-        until: SystemWall.now(),
-    });
+    store.recover(&|_, _, _| None);
+    assert_eq!(store.claim(0, true).claims.len(), 1);
     let runs = Notes::new();
     let seen = runs.clone();
     let before = SystemWall.now();
@@ -207,7 +189,7 @@ fn a_counted_attempt_that_was_interrupted_waits_for_its_back_off() {
 
 #[test]
 fn claims_that_have_not_begun_are_given_back_by_stop() {
-    let mut store = Kept::new();
+    let store = Kept::new();
     let now = SystemWall.now();
     for _ in 0..30 {
         store.add("job", now - 10);
@@ -239,33 +221,17 @@ fn claims_that_have_not_begun_are_given_back_by_stop() {
         stopping.join().unwrap().unwrap();
     });
     // One is done; the others wait as before, and no claim is left.
-    assert_eq!(
-        store
-            .recover(&|_, _| unreachable!("nothing is claimed"))
-            .unwrap(),
-        0
-    );
-    let reply = store.one(Op::Claim {
-        until: now,
-        limit: 100,
-        bytes: usize::MAX,
-    });
-    let Reply::Claimed { claims, .. } = reply else {
-        panic!()
-    };
+    assert_eq!(store.recover(&|_, _, _| None), 0);
+    let claims = store.claim(100, false).claims;
     assert_eq!(claims.len(), 29);
-    assert!(
-        claims
-            .iter()
-            .all(|claim| claim.attempt == 1 && !claim.alone)
-    );
+    assert!(claims.iter().all(|claim| claim.attempt == 1));
 }
 
 #[test]
-fn never_more_than_256_are_claimed_ahead() {
+fn no_more_are_claimed_than_find_a_thread() {
     let store = Kept::new();
     let now = SystemWall.now();
-    for number in 0..2000 {
+    for number in 0..200 {
         store.add("job", now - 3000 + number);
     }
     let most = Arc::new(AtomicUsize::new(0));
@@ -275,20 +241,46 @@ fn never_more_than_256_are_claimed_ahead() {
         .on("mail", move |job| {
             seen.fetch_max(job.timer().stats().in_memory as usize, Ordering::SeqCst);
             noted.add(crate::time::millis_of(job.due()));
+            thread::sleep(ms(10));
             Outcome::Done
         })
         .threads(1)
         .open_with(Arc::new(SystemWall), move |_| Box::new(store))
         .unwrap();
-    eventually("all jobs", || timer.pending().unwrap() == 0);
-    // One runs.
-    assert!(most.load(Ordering::SeqCst) <= 257, "{most:?}");
-    let order = order.take();
-    assert_eq!(order.len(), 2000);
+    eventually("some jobs", || timer.stats().fired == 20);
+    // One runs; not many more than five end in 50 ms.
+    assert!(most.load(Ordering::SeqCst) <= 8, "{most:?}");
+    timer.stop().unwrap();
     assert!(
-        order.is_sorted(),
+        order.take().is_sorted(),
         "overdue jobs run in the order of their due times"
     );
+}
+
+#[test]
+fn a_claim_that_finds_no_thread_is_given_back_and_can_be_cancelled() {
+    let store = Kept::new();
+    let (let_go, hold) = std::sync::mpsc::channel::<()>();
+    let hold = parking_lot::Mutex::new(hold);
+    let timer = DurableTimer::builder()
+        .on("mail", move |_| {
+            let _ = hold.lock().recv();
+            Outcome::Done
+        })
+        .threads(1)
+        .open_with(Arc::new(SystemWall), move |_| Box::new(store))
+        .unwrap();
+    for key in ["a", "b"] {
+        timer.job("mail").key(key).after(ms(20)).unwrap();
+    }
+    eventually("the first", || timer.stats().fired == 1);
+    // The other one was claimed with it, and the thread is busy.
+    eventually("the other to be given back", || {
+        timer.cancel("a").unwrap() || timer.cancel("b").unwrap()
+    });
+    let_go.send(()).unwrap();
+    eventually("all jobs", || timer.pending().unwrap() == 0);
+    assert_eq!(timer.stats().fired, 1);
 }
 
 #[test]
@@ -332,20 +324,12 @@ fn a_kind_without_a_handler_is_not_looked_at() {
 /// A store that panics, as an engine may on a damaged file.
 struct Panicking(MemoryStore);
 
-impl Store for Panicking {
-    fn recover(&mut self, judge: Judge<'_>) -> Result<usize, StoreError> {
-        self.0.recover(judge)
+impl Wrapped for Panicking {
+    fn inner(&self) -> MemoryStore {
+        self.0.clone()
     }
 
-    fn earliest(&mut self) -> Result<Earliest, StoreError> {
-        self.0.earliest()
-    }
-
-    fn unhandled(&mut self) -> Result<Vec<String>, StoreError> {
-        self.0.unhandled()
-    }
-
-    fn commit(&mut self, _: &[Op]) -> Result<Committed, StoreError> {
+    fn before_commit(&mut self, _: &[Call], _: &[End]) -> Result<(), StoreError> {
         panic!("page 17 makes no sense")
     }
 }
@@ -362,9 +346,18 @@ fn a_store_that_panics_poisons_the_timer() {
         error.to_string().contains("page 17 makes no sense"),
         "{error}"
     );
-    assert!(matches!(
-        timer.job("mail").after(ms(1)),
-        Err(Error::Poisoned)
-    ));
-    assert!(matches!(timer.stop(), Err(Error::Poisoned)));
+    // It is opened again and again, and panics again and again.
+    let mut errors = [0, 0];
+    for _ in 0..100 {
+        match timer.job("mail").after(ms(1)) {
+            Err(Error::Poisoned { cause }) => {
+                assert!(cause.to_string().contains("page 17"), "{cause}");
+                errors[0] += 1;
+            }
+            Err(Error::Store(_)) => errors[1] += 1,
+            other => panic!("{other:?}"),
+        }
+        thread::sleep(ms(5));
+    }
+    assert!(errors[0] > 50 && errors[1] < 20, "{errors:?}");
 }

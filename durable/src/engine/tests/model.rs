@@ -112,7 +112,7 @@ impl Model {
         payload: &[u8],
         due: u64,
         replace: bool,
-    ) -> Scheduled {
+    ) -> &'static str {
         let mut new = Waiting {
             id: self.last + 1,
             kind: kind.to_owned(),
@@ -122,16 +122,16 @@ impl Model {
             attempts: 0,
         };
         match key.and_then(|key| self.holder(key)) {
-            Some(_) if !replace => Scheduled::Kept,
+            Some(_) if !replace => "kept",
             Some(old) => {
                 new.id = old.id;
                 *old = new;
-                Scheduled::Replaced
+                "replaced"
             }
             None => {
                 self.last += 1;
                 self.waiting.push(new);
-                Scheduled::New
+                "new"
             }
         }
     }
@@ -224,7 +224,7 @@ fn open(place: &Place, clock: &ManualClock, runs: &Notes<Run>) -> DurableTimer {
             .unwrap(),
         Place::File(path) => builder
             .open_manual(clock, Duration::ZERO, |kinds| {
-                Box::new(RedbStore::open(path, kinds).unwrap())
+                Box::new(RedbStore::open(path, kinds, false).unwrap())
             })
             .unwrap(),
     }
@@ -254,7 +254,11 @@ fn check(place: &Place, seed: u64, steps: u64) {
                     new
                 };
                 let new = if replace { new.replace() } else { new };
-                let answer = new.after(ms(delay)).unwrap();
+                let answer = match new.after(ms(delay)).unwrap() {
+                    Scheduled::New(_) => "new",
+                    Scheduled::Kept(_) => "kept",
+                    Scheduled::Replaced(_) => "replaced",
+                };
                 let expected = model.schedule(kind, key, &payload, model.now + delay, replace);
                 assert_eq!(answer, expected, "{context}");
             }

@@ -1,12 +1,10 @@
 //! The database's clock, as this process knows it.
 
-use std::time::Instant;
-
 use parking_lot::Mutex;
 
-use crate::time::WallClock;
+use crate::time::{Moment, WallClock};
 
-/// The server's last reading, counted on by the monotonic clock from its receipt.
+/// The server's last reading, counted on from its receipt by a clock that goes on while the machine is suspended.
 ///
 /// The reading is older than its receipt, by the way that it came, so this is never ahead of the server's clock: nothing is early. It is behind by that way, a
 /// fraction of a millisecond on a local network. A step of the server's clock shows at the next query.
@@ -17,7 +15,7 @@ pub(crate) struct ServerClock(Mutex<Reading>);
 struct Reading {
     /// Microseconds since 1970.
     micros: i64,
-    received: Instant,
+    received: Moment,
 }
 
 impl ServerClock {
@@ -25,7 +23,7 @@ impl ServerClock {
     pub(super) fn new() -> ServerClock {
         ServerClock(Mutex::new(Reading {
             micros: 0,
-            received: Instant::now(),
+            received: Moment::now(),
         }))
     }
 
@@ -33,7 +31,7 @@ impl ServerClock {
     pub(super) fn set(&self, micros: i64) {
         *self.0.lock() = Reading {
             micros,
-            received: Instant::now(),
+            received: Moment::now(),
         };
     }
 }
@@ -41,6 +39,6 @@ impl ServerClock {
 impl WallClock for ServerClock {
     fn nanos(&self) -> i128 {
         let reading = *self.0.lock();
-        i128::from(reading.micros) * 1000 + reading.received.elapsed().as_nanos() as i128
+        i128::from(reading.micros) * 1000 + Moment::now().since(reading.received).as_nanos() as i128
     }
 }

@@ -5,8 +5,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use ::postgres::Config;
-use ::postgres::config::Host;
+use tokio_postgres::Config;
+use tokio_postgres::config::Host;
 
 use crate::error::Error;
 
@@ -23,6 +23,12 @@ pub(super) struct Names {
     pub(super) jobs: String,
     /// The sequence that ids and tokens come from.
     pub(super) numbers: String,
+    /// The table of processes.
+    pub(super) processes: String,
+    /// The table of paused kinds.
+    pub(super) paused: String,
+    /// What the names of functions begin with.
+    pub(super) prefix: String,
 }
 
 impl Names {
@@ -39,6 +45,9 @@ impl Names {
         Ok(Names {
             jobs: format!("{prefix}jobs"),
             numbers: format!("{prefix}numbers"),
+            processes: format!("{prefix}processes"),
+            paused: format!("{prefix}paused"),
+            prefix: prefix.to_owned(),
         })
     }
 }
@@ -49,7 +58,7 @@ pub(crate) fn parse(url: &str) -> Result<Config, Error> {
         .map_err(|error| Error::Config(refusal(url, &error)))
 }
 
-fn refusal(url: &str, error: &::postgres::Error) -> String {
+fn refusal(url: &str, error: &tokio_postgres::Error) -> String {
     let reason = std::error::Error::source(error).map_or_else(String::new, ToString::to_string);
     // Names an option of ours or one of theirs, but a piece of a password that was not escaped may look like an option.
     let secret = url.contains('@') || url.contains("password");
@@ -66,8 +75,61 @@ fn refusal(url: &str, error: &::postgres::Error) -> String {
     )
 }
 
+/// The same configuration for the asynchronous client.
+pub(crate) fn translate(from: &::postgres::Config) -> Config {
+    let mut to = Config::new();
+    if let Some(user) = from.get_user() {
+        to.user(user);
+    }
+    if let Some(password) = from.get_password() {
+        to.password(password);
+    }
+    if let Some(name) = from.get_dbname() {
+        to.dbname(name);
+    }
+    if let Some(options) = from.get_options() {
+        to.options(options);
+    }
+    if let Some(name) = from.get_application_name() {
+        to.application_name(name);
+    }
+    for host in from.get_hosts() {
+        match host {
+            Host::Tcp(name) => to.host(name),
+            #[cfg(unix)]
+            Host::Unix(path) => to.host_path(path),
+        };
+    }
+    for &address in from.get_hostaddrs() {
+        to.hostaddr(address);
+    }
+    for &port in from.get_ports() {
+        to.port(port);
+    }
+    if let Some(&timeout) = from.get_connect_timeout() {
+        to.connect_timeout(timeout);
+    }
+    if let Some(&timeout) = from.get_tcp_user_timeout() {
+        to.tcp_user_timeout(timeout);
+    }
+    if let Some(interval) = from.get_keepalives_interval() {
+        to.keepalives_interval(interval);
+    }
+    if let Some(retries) = from.get_keepalives_retries() {
+        to.keepalives_retries(retries);
+    }
+    to.ssl_mode(from.get_ssl_mode())
+        .ssl_negotiation(from.get_ssl_negotiation())
+        .keepalives(from.get_keepalives())
+        .keepalives_idle(from.get_keepalives_idle())
+        .target_session_attrs(from.get_target_session_attrs())
+        .channel_binding(from.get_channel_binding())
+        .load_balance_hosts(from.get_load_balance_hosts());
+    to
+}
+
 /// Completes a configuration: a name for the server's lists, and limits on how long a broken network goes unnoticed.
-pub(super) fn complete(mut config: Config) -> Result<Config, Error> {
+pub(super) fn complete(mut config: Config, patience: Duration) -> Result<Config, Error> {
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return Err(Error::Config(
             "the connection string names no host".to_owned(),
@@ -84,7 +146,7 @@ pub(super) fn complete(mut config: Config) -> Result<Config, Error> {
         config.application_name("hashed-wheel-durable");
     }
     if config.get_connect_timeout().is_none() {
-        config.connect_timeout(Duration::from_secs(10));
+        config.connect_timeout(patience);
     }
     if config.get_tcp_user_timeout().is_none() {
         config.tcp_user_timeout(Duration::from_secs(20));

@@ -1,30 +1,26 @@
-//! The connection, and what becomes of a transaction when it is lost.
+//! The connection that writes, and what becomes of a transaction when something fails.
 //!
-//! A transaction whose connection is lost before COMMIT was sent has not taken place: it is carried out again on a new connection. If the connection
-//! is lost after that, nobody knows. But every transaction that writes also notes its number in a row that belongs to this process alone. A new connection reads
-//! that row: if it has the number, the transaction took place, and the answers that were read before hold; else it is carried out again. So nothing
-//! is stored twice, and nothing is taken for stored that is not.
+//! All statements of a transaction are sent at once, and COMMIT when they are answered: two round trips. Whatever fails before COMMIT is sent has not taken place. After any error of
+//! COMMIT (the server's, a lost connection, no answer in time) nobody knows. But every transaction that writes also notes its number in the row of this process. That row is read: if
+//! it has the number, the transaction took place, and the answers hold; else it is carried out again. So nothing is stored twice, and nothing is taken for stored that is not. Only
+//! when the row cannot be read in time is the caller told that nobody knows.
 //!
 //! The server's own ids of transactions would not do (`pg_xact_status`): after a crash the server may give the id of a transaction that was not on disk to another one.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use ::postgres::error::SqlState;
-use ::postgres::types::ToSql;
-use ::postgres::{Client, Config, Error, Row, SimpleQueryMessage, Statement};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{sleep, timeout_at};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Config, Error, Row};
 
 use super::clock::ServerClock;
 use super::config::{Names, describe};
-use super::sql::{self, Query};
-use crate::broken;
+use super::schema::{self, NO_ROW};
+use super::session::{Connect, ProcessRow, Session, Step, connect, step};
+use super::sql::Query;
 use crate::error::StoreError;
-use crate::store::Earliest;
-
-/// Callers wait so long for a database that cannot be reached. After that they are told at once, until it is back.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The pauses between attempts to connect.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
@@ -32,204 +28,82 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_
 /// Conflicts with other processes after which a transaction is given up.
 const CONFLICTS: u32 = 100;
 
-pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
-
-/// Opens connections: the user's choice of TLS is inside.
-pub(crate) type Connect = Arc<dyn Fn(&Config) -> Result<Client, Error> + Send + Sync>;
-
-/// One connection, with the statements that it has prepared.
-pub(super) struct Session {
-    client: Client,
-    prepared: HashMap<Query, Statement>,
-    names: Names,
-    clock: Arc<ServerClock>,
-    /// The number of the server's process.
-    pub(super) backend: i32,
-    seat: Seat,
-}
-
-/// What outlives a connection.
-#[derive(Debug, Clone, Copy)]
-struct Seat {
-    /// The id of the row of this process.
-    process: i64,
-    /// The number of its last transaction.
-    number: i64,
-    /// The server's process, and when it began.
-    backend: (i32, i64),
-}
-
-/// What a transaction has left in the row of this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// It has not written anything.
-    None,
-    /// Its number.
-    Number(i64),
-    /// There is no such row.
-    Missing,
-}
-
-impl Session {
-    /// `old`: the connection that this one takes the place of.
-    fn open(
-        mut client: Client,
-        names: &Names,
-        clock: &Arc<ServerClock>,
-        old: Option<Seat>,
-    ) -> Result<Session, Error> {
-        client.batch_execute(sql::SETTINGS)?;
-        let row = client.query_one(sql::BACKEND, &[])?;
-        let backend = (row.get(0), row.get(1));
-        let mut session = Session {
-            client,
-            prepared: HashMap::new(),
-            names: names.clone(),
-            clock: Arc::clone(clock),
-            backend: backend.0,
-            seat: Seat {
-                process: 0,
-                number: 0,
-                backend,
-            },
-        };
-        if let Some(old) = old {
-            // It may not have noticed that the connection is gone, and hold locks.
-            let (number, began) = old.backend;
-            session.query(Query::End, &[&number, &began])?;
-            session.seat = Seat { backend, ..old };
-        } else {
-            session.enter()?;
-        }
-        session.read_clock(sql::CLOCK)?;
-        Ok(session)
-    }
-
-    /// Makes the row of this process.
-    fn enter(&mut self) -> Result<(), Error> {
-        self.seat.process = self.query(Query::Enter, &[])?[0].get(0);
-        Ok(())
-    }
-
-    /// Removes it: there will be no more transactions.
-    pub(super) fn leave(&mut self) {
-        let process = self.seat.process;
-        if let Err(error) = self.query(Query::Leave, &[&process]) {
-            log::debug!(
-                "the row of this process stays for a day: {}",
-                reason(&error)
-            );
-        }
-    }
-
-    /// The last statement of a transaction: notes its number, sends notices, and finds the earliest due times of these kinds.
-    pub(super) fn close(
-        &mut self,
-        kinds: &[String],
-        notices: &[String],
-    ) -> Result<(Mark, Earliest), Error> {
-        self.seat.number += 1;
-        let Seat {
-            process, number, ..
-        } = self.seat;
-        let row = &self.query(Query::Close, &[&kinds, &notices, &process, &number])?[0];
-        let mark = match (row.get(0), row.get(1)) {
-            (false, _) => Mark::None,
-            (true, true) => Mark::Number(number),
-            (true, false) => Mark::Missing,
-        };
-        let earliest = Earliest {
-            waiting: row.get(2),
-            interrupted: row.get(3),
-        };
-        Ok((mark, earliest))
-    }
-
-    pub(super) fn query(
-        &mut self,
-        query: Query,
-        parameters: Parameters<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let statement = if let Some(statement) = self.prepared.get(&query) {
-            statement.clone()
-        } else {
-            let statement = self.client.prepare(&sql::text(query, &self.names))?;
-            self.prepared.insert(query, statement.clone());
-            statement
-        };
-        self.client.query(&statement, parameters)
-    }
-
-    /// Runs a script whose last statement reads the server's clock.
-    fn read_clock(&mut self, script: &str) -> Result<(), Error> {
-        for message in self.client.simple_query(script)? {
-            if let SimpleQueryMessage::Row(row) = message
-                && let Some(Ok(micros)) = row.get(0).map(str::parse)
-            {
-                self.set_clock(micros);
-            }
-        }
-        Ok(())
-    }
-
-    /// A reading of the server's clock has just come.
-    pub(super) fn set_clock(&self, micros: i64) {
-        self.clock.set(micros + broken::clock_ahead() * 1000);
-    }
-
-    /// Runs one transaction.
-    fn run<T>(&mut self, work: &mut Work<'_, T>) -> Result<T, Failure<T>> {
-        self.client
-            .batch_execute(sql::BEGIN)
-            .map_err(Failure::Before)?;
-        let (value, mark) = work(self).map_err(Failure::Before)?;
-        if mark == Mark::Missing {
-            return Err(Failure::NoRow);
-        }
-        // The clock is read after the commit, so that the time of the commit is not in it.
-        match self.read_clock(&format!("COMMIT; {}", sql::CLOCK)) {
-            Ok(()) => Ok(value),
-            Err(error) => Err(match mark {
-                Mark::Number(number) => Failure::AtCommit {
-                    value,
-                    number,
-                    error,
-                },
-                // Nothing was written.
-                _ => Failure::Before(error),
-            }),
-        }
-    }
-
-    fn is_lost(&self, error: &Error) -> bool {
-        self.client.is_closed() || is_connection_error(error)
-    }
-}
-
-/// What a transaction does, with [`Session::close`] at its end. Carried out again if the connection is lost or another process is in its way.
-pub(super) type Work<'a, T> = dyn FnMut(&mut Session) -> Result<(T, Mark), Error> + 'a;
-
-enum Failure<T> {
-    /// Not committed.
-    Before(Error),
-    /// Not committed: the row of this process is gone.
-    NoRow,
-    /// Not known.
-    AtCommit { value: T, number: i64, error: Error },
-}
+/// A doubt is given this time at least to be resolved.
+const DOUBT: Duration = Duration::from_secs(1);
 
 /// The connection to the database, made again when it is lost.
 pub(super) struct Link {
+    runtime: Arc<Runtime>,
     connect: Connect,
     config: Config,
     names: Names,
     clock: Arc<ServerClock>,
+    patience: Duration,
     session: Option<Session>,
     /// Of the connection that was lost.
-    seat: Option<Seat>,
+    process: Option<ProcessRow>,
     /// Since when the database has not answered.
     lost: Option<Instant>,
 }
+
+/// Why a transaction has no result yet.
+enum Failure {
+    /// It has not taken place.
+    Before(Problem),
+    /// Nobody knows. The answers to its statements hold if it has.
+    Doubt(Vec<Vec<Row>>, Problem),
+}
+
+/// An error of the client or the server; `None`: no answer came in time.
+type Problem = Option<Error>;
+
+/// Runs one transaction: two round trips.
+async fn transaction(
+    session: &mut Session,
+    mut steps: Vec<Step<'_>>,
+    deadline: Instant,
+) -> Result<Vec<Vec<Row>>, Failure> {
+    steps.insert(0, step![Query::Begin]);
+    let answers = match timeout_at(deadline.into(), session.run(&steps)).await {
+        Ok(Ok(answers)) => answers,
+        Ok(Err(error)) => return Err(Failure::Before(Some(error))),
+        Err(_) => return Err(Failure::Before(None)),
+    };
+    let answers: Result<Vec<_>, Error> = answers.into_iter().collect();
+    let mut rows = match answers {
+        Ok(rows) => rows,
+        Err(error) => {
+            // The first error is the cause, and those after it are its echo.
+            let undone = session.client.batch_execute("ROLLBACK");
+            return Err(Failure::Before(
+                match timeout_at(deadline.into(), undone).await {
+                    Ok(_) => Some(error),
+                    Err(_) => None,
+                },
+            ));
+        }
+    };
+    rows.remove(0);
+    // The clock is read after the commit, so that the time of the commit is not in it.
+    let end = [step![Query::Commit], step![Query::Clock]];
+    let mut answers = match timeout_at(deadline.into(), session.run(&end)).await {
+        Ok(Ok(answers)) => answers.into_iter(),
+        Ok(Err(error)) => return Err(Failure::Doubt(rows, Some(error))),
+        Err(_) => return Err(Failure::Doubt(rows, None)),
+    };
+    if let Some(Err(error)) = answers.next() {
+        return Err(Failure::Doubt(rows, Some(error)));
+    }
+    // Whatever becomes of the clock, the commit has taken place.
+    if let Some(Ok(clock)) = answers.next() {
+        session.set_clock(clock[0].get(0));
+    }
+    Ok(rows)
+}
+
+const LATE: &str = "the database has not answered in time";
+const UNKNOWN: &str =
+    "the answer to a commit was lost, and nobody knows whether it has taken place";
 
 impl Link {
     pub(super) fn open(
@@ -237,209 +111,290 @@ impl Link {
         config: Config,
         names: Names,
         clock: Arc<ServerClock>,
-        prepare: impl FnOnce(&mut Client) -> Result<(), super::schema::Problem>,
+        patience: Duration,
     ) -> Result<Link, StoreError> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::with("cannot make a runtime", error))?;
         let mut link = Link {
+            runtime: Arc::new(runtime),
             connect,
             config,
             names,
             clock,
+            patience,
             session: None,
-            seat: None,
+            process: None,
             lost: None,
         };
-        let mut client =
-            (link.connect)(&link.config).map_err(|error| link.failed("cannot connect", error))?;
-        prepare(&mut client).map_err(|problem| match problem {
-            super::schema::Problem::Refused(error) => error,
-            super::schema::Problem::Failed(error) => link.failed("cannot make the table", error),
-        })?;
-        let session = Session::open(client, &link.names, &link.clock, None)
+        let connecting = self::connect(&link.connect, &link.config);
+        let mut client = link
+            .runtime
+            .block_on(connecting)
+            .map_err(|error| link.failed("cannot connect", error))?;
+        link.runtime
+            .block_on(schema::prepare(&mut client, &link.names))
+            .map_err(|problem| match problem {
+                schema::Problem::Refused(error) => error,
+                schema::Problem::Failed(error) => link.failed("cannot make the table", error),
+            })?;
+        let opening = Session::open(client, &link.names, &link.clock, link.patience, None);
+        let session = link
+            .runtime
+            .block_on(opening)
             .map_err(|error| link.failed("cannot prepare the connection", error))?;
         link.session = Some(session);
         Ok(link)
     }
 
-    /// For another connection to the same database.
+    /// For other connections to the same database.
     pub(super) fn connector(&self) -> (Connect, Config) {
         (Arc::clone(&self.connect), self.config.clone())
     }
 
-    /// The connection if there is one; nothing is waited for.
-    pub(super) fn connected(&mut self) -> Option<&mut Session> {
-        self.session.as_mut()
+    pub(super) fn describe(&self) -> String {
+        describe(&self.config)
+    }
+
+    /// The server's process that carries out our transactions.
+    pub(super) fn backend(&self) -> i32 {
+        self.session
+            .as_ref()
+            .map_or(0, |session| session.process.backend.0)
     }
 
     fn failed(&self, what: &str, error: Error) -> StoreError {
-        let text = format!("{}: {what}: {}", describe(&self.config), reason(&error));
-        StoreError::telling(text, error).passing()
+        let text = format!("{}: {what}: {}", self.describe(), reason(&error));
+        let locked = error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE);
+        let failed = StoreError::telling(text, error);
+        if locked {
+            failed.locked()
+        } else {
+            failed.passing()
+        }
     }
 
     fn is_out_of_patience(&self) -> bool {
-        self.lost.is_some_and(|lost| lost.elapsed() >= PATIENCE)
+        self.lost
+            .is_some_and(|lost| lost.elapsed() >= self.patience)
     }
 
-    fn lose(&mut self, error: &Error) {
+    fn lose(&mut self, why: &str) {
         if let Some(session) = self.session.take() {
-            self.seat = Some(session.seat);
+            self.process = Some(session.process);
         }
         if self.lost.is_none() {
-            log::warn!(
-                "{}: {}; connecting again",
-                describe(&self.config),
-                reason(error)
-            );
+            log::warn!("{}: {why}; connecting again", self.describe());
             self.lost = Some(Instant::now());
         }
     }
 
-    /// The connection; a new one if it is lost, which takes one attempt.
-    fn session(&mut self) -> Result<&mut Session, Error> {
-        if self.session.is_none() {
-            let client = (self.connect)(&self.config)?;
-            let session = Session::open(client, &self.names, &self.clock, self.seat)?;
-            self.session = Some(session);
+    fn answered(&mut self) {
+        if self.lost.take().is_some() {
+            log::info!("{}: connected again", self.describe());
         }
-        Ok(self.session.as_mut().expect("it was just made"))
+    }
+
+    /// The connection; a new one if it is lost, which takes one attempt.
+    async fn session(&mut self, deadline: Instant) -> Result<&mut Session, String> {
+        let Some(session) = self.session.take() else {
+            let opening = async {
+                let client: Client = connect(&self.connect, &self.config).await?;
+                let (names, clock) = (&self.names, &self.clock);
+                Session::open(client, names, clock, self.patience, self.process).await
+            };
+            let session = timeout_at(deadline.into(), opening)
+                .await
+                .map_err(|_| LATE.to_owned())?
+                .map_err(|error| reason(&error))?;
+            return Ok(self.session.insert(session));
+        };
+        Ok(self.session.insert(session))
     }
 
     /// The connection; a new one if it is lost, for which the database is waited for.
-    fn wait_for_session(&mut self, what: &str) -> Result<&mut Session, StoreError> {
+    async fn wait_for_session(
+        &mut self,
+        what: &str,
+        deadline: Instant,
+    ) -> Result<&mut Session, StoreError> {
         let (mut pause, longest) = PAUSES;
-        while let Err(error) = self.session() {
-            self.lose(&error);
-            if self.is_out_of_patience() {
-                return Err(self.failed(what, error));
+        while let Err(why) = self.session(deadline).await.map(|_| ()) {
+            self.lose(&why);
+            let over = Instant::now() + pause >= deadline;
+            if over || self.is_out_of_patience() {
+                let text = format!("{}: {what}: {why}", self.describe());
+                return Err(StoreError::new(text).passing());
             }
-            thread::sleep(pause);
+            sleep(pause).await;
             pause = (pause * 2).min(longest);
         }
         Ok(self.session.as_mut().expect("it is connected"))
     }
 
-    fn answered(&mut self) {
-        if self.lost.take().is_some() {
-            log::info!("{}: connected again", describe(&self.config));
-        }
-    }
-
-    /// Carries out a transaction. An error means that it has not taken place, or says that nobody knows.
-    pub(super) fn transact<T>(
+    /// Carries out a transaction: `steps` is given the row of this process with the number of the transaction, and makes its statements, without BEGIN and COMMIT. The rows of each.
+    /// An error means that it has not taken place, or says that nobody knows.
+    pub(super) fn transact<'a>(
         &mut self,
         what: &str,
-        work: &mut Work<'_, T>,
-    ) -> Result<T, StoreError> {
+        deadline: Instant,
+        steps: impl Fn(ProcessRow) -> Vec<Step<'a>>,
+    ) -> Result<Vec<Vec<Row>>, StoreError> {
+        let runtime = Arc::clone(&self.runtime);
+        runtime.block_on(self.try_transact(what, deadline, steps))
+    }
+
+    async fn try_transact<'a>(
+        &mut self,
+        what: &str,
+        deadline: Instant,
+        steps: impl Fn(ProcessRow) -> Vec<Step<'a>>,
+    ) -> Result<Vec<Vec<Row>>, StoreError> {
         let mut conflicts = 0;
         loop {
-            let session = self.wait_for_session(what)?;
-            let (error, doubt) = match session.run(work) {
-                Ok(value) => {
+            let session = self.wait_for_session(what, deadline).await?;
+            session.process.number += 1;
+            let process = session.process;
+            let failure = match transaction(session, steps(process), deadline).await {
+                Ok(rows) => {
                     self.answered();
-                    return Ok(value);
+                    return Ok(rows);
                 }
-                Err(Failure::Before(error)) => (error, None),
-                Err(Failure::NoRow) => {
-                    let begun = session.client.batch_execute("ROLLBACK");
-                    let Err(error) = begun.and_then(|()| session.enter()) else {
-                        continue;
-                    };
-                    (error, None)
-                }
-                Err(Failure::AtCommit {
-                    value,
-                    number,
-                    error,
-                }) => (error, Some((value, number))),
+                Err(failure) => failure,
             };
-            if session.is_lost(&error) {
-                self.lose(&error);
-                if let Some((value, number)) = doubt
-                    && self.has_committed(number)?
-                {
+            let (doubt, problem) = match failure {
+                Failure::Before(problem) => (None, problem),
+                Failure::Doubt(rows, problem) => (Some(rows), problem),
+            };
+            let lost = match &problem {
+                Some(error) => session.client.is_closed() || is_connection_error(error),
+                None => true,
+            };
+            let why = problem.as_ref().map_or_else(|| LATE.to_owned(), reason);
+            let code = problem.as_ref().and_then(Error::code).cloned();
+            let failed = match problem {
+                Some(error) => self.failed(what, error),
+                None => StoreError::new(format!("{}: {what}: {LATE}", self.describe())).passing(),
+            };
+            if lost {
+                self.lose(&why);
+            }
+            if let Some(rows) = doubt {
+                let until = deadline.max(Instant::now() + DOUBT);
+                if self.has_committed(process, until).await? {
                     self.answered();
-                    return Ok(value);
+                    return Ok(rows);
                 }
-                if self.is_out_of_patience() {
-                    return Err(self.failed(what, error));
-                }
-            } else {
-                // The server has refused something, and the transaction with it.
-                if let Err(error) = session.client.batch_execute("ROLLBACK") {
-                    self.lose(&error);
-                }
+            } else if !lost && code.as_ref().is_some_and(|code| code.code() == NO_ROW) {
+                let entered = match &mut self.session {
+                    Some(session) => session.enter().await,
+                    None => Ok(()),
+                };
+                entered.map_err(|error| self.failed(what, error))?;
+            } else if !lost {
                 conflicts += 1;
-                if !is_conflict(&error) || conflicts > CONFLICTS {
-                    return Err(self.failed(what, error));
+                if conflicts > CONFLICTS || !code.is_some_and(|code| is_conflict(&code)) {
+                    return Err(failed);
                 }
+            }
+            if Instant::now() >= deadline || self.is_out_of_patience() {
+                return Err(failed);
             }
         }
     }
 
     /// Finds out how a transaction of this process has ended.
-    fn has_committed(&mut self, number: i64) -> Result<bool, StoreError> {
-        const WHAT: &str =
-            "the connection was lost during a commit, which may or may not have taken place";
+    async fn has_committed(
+        &mut self,
+        process: ProcessRow,
+        deadline: Instant,
+    ) -> Result<bool, StoreError> {
         loop {
-            let session = self.wait_for_session(WHAT)?;
-            let process = session.seat.process;
-            match session.query(Query::Marked, &[&process]) {
-                Ok(rows) => match rows.first() {
-                    Some(row) => return Ok(row.get::<_, i64>(0) == number),
-                    None => return Err(StoreError::new(WHAT).passing()),
+            let session = self.wait_for_session(UNKNOWN, deadline).await?;
+            let marked = session.query(step![Query::Marked; process.id]);
+            let why = match timeout_at(deadline.into(), marked).await {
+                Ok(Ok(rows)) => match rows.first() {
+                    Some(row) => return Ok(row.get::<_, i64>(0) == process.number),
+                    None => "the row of this process is gone".to_owned(),
                 },
-                Err(error) if session.is_lost(&error) && !self.is_out_of_patience() => {
-                    self.lose(&error);
+                Ok(Err(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                    // The transaction is still under way.
+                    LATE.to_owned()
                 }
-                Err(error) => return Err(self.failed(WHAT, error)),
+                Ok(Err(error)) => {
+                    let why = reason(&error);
+                    if session.client.is_closed() || is_connection_error(&error) {
+                        self.lose(&why);
+                    }
+                    why
+                }
+                Err(_) => {
+                    self.lose(LATE);
+                    LATE.to_owned()
+                }
+            };
+            if Instant::now() >= deadline || self.is_out_of_patience() {
+                let text = format!("{}: {UNKNOWN}: {why}", self.describe());
+                return Err(StoreError::new(text).passing());
             }
+            sleep(PAUSES.0).await;
         }
     }
 
-    /// Asks something outside any transaction. Waits for the database.
-    pub(super) fn read(
+    /// Asks something outside any transaction, in one attempt. Waits for the database if told to.
+    pub(super) fn ask(
         &mut self,
-        query: Query,
-        parameters: Parameters<'_>,
+        deadline: Instant,
+        wait: bool,
+        step: impl Fn() -> Step<'static>,
     ) -> Result<Vec<Row>, StoreError> {
-        const WHAT: &str = "cannot read";
-        loop {
-            let session = self.wait_for_session(WHAT)?;
-            match session.query(query, parameters) {
-                Ok(rows) => {
-                    self.answered();
-                    return Ok(rows);
+        let runtime = Arc::clone(&self.runtime);
+        runtime.block_on(async {
+            loop {
+                let why = match self.session(deadline).await {
+                    Err(why) => {
+                        self.lose(&why);
+                        why
+                    }
+                    Ok(session) => match timeout_at(deadline.into(), session.query(step())).await {
+                        Ok(Ok(rows)) => {
+                            self.answered();
+                            return Ok(rows);
+                        }
+                        Ok(Err(error)) => {
+                            let lost = session.client.is_closed() || is_connection_error(&error);
+                            if !lost {
+                                return Err(self.failed("cannot read", error));
+                            }
+                            self.lose(&reason(&error));
+                            reason(&error)
+                        }
+                        Err(_) => {
+                            self.lose(LATE);
+                            LATE.to_owned()
+                        }
+                    },
+                };
+                if !wait || Instant::now() >= deadline || self.is_out_of_patience() {
+                    let text = format!("{}: cannot read: {why}", self.describe());
+                    return Err(StoreError::new(text).passing());
                 }
-                Err(error) if session.is_lost(&error) && !self.is_out_of_patience() => {
-                    self.lose(&error);
-                }
-                Err(error) => return Err(self.failed(WHAT, error)),
+                sleep(PAUSES.0).await;
             }
-        }
+        })
     }
 
-    /// Asks something outside any transaction, in one attempt.
-    pub(super) fn try_read(
-        &mut self,
-        query: Query,
-        parameters: Parameters<'_>,
-    ) -> Result<Vec<Row>, StoreError> {
-        let result = self
-            .session()
-            .and_then(|session| session.query(query, parameters));
-        match result {
-            Ok(rows) => {
-                self.answered();
-                Ok(rows)
-            }
-            Err(error) => {
-                if self
-                    .session
-                    .as_ref()
-                    .is_none_or(|session| session.is_lost(&error))
-                {
-                    self.lose(&error);
-                }
-                Err(self.failed("cannot read", error))
+    /// Removes the row of this process: there will be no more transactions.
+    pub(super) fn leave(&mut self) {
+        if let Some(mut session) = self.session.take() {
+            let id = session.process.id;
+            let leaving = session.query(step![Query::Leave; id]);
+            let left = self
+                .runtime
+                .block_on(async { tokio::time::timeout(DOUBT, leaving).await });
+            if !matches!(left, Ok(Ok(_))) {
+                log::debug!("the row of this process stays for a day");
             }
         }
     }
@@ -457,7 +412,7 @@ pub(super) fn reason(error: &Error) -> String {
 }
 
 /// Not an answer of the server, or one that ends the connection.
-pub(super) fn is_connection_error(error: &Error) -> bool {
+fn is_connection_error(error: &Error) -> bool {
     match error.code() {
         None => true,
         Some(code) => {
@@ -475,14 +430,13 @@ pub(super) fn is_connection_error(error: &Error) -> bool {
 }
 
 /// Another process was in the way: the same transaction may succeed now. A unique violation is one, of a key that another process took in the moment
-/// between two statements.
-fn is_conflict(error: &Error) -> bool {
-    error.code().is_some_and(|code| {
-        [
-            SqlState::T_R_DEADLOCK_DETECTED,
-            SqlState::T_R_SERIALIZATION_FAILURE,
-            SqlState::UNIQUE_VIOLATION,
-        ]
-        .contains(code)
-    })
+/// between two statements; so is a division by zero, by which an insert says the same.
+fn is_conflict(code: &SqlState) -> bool {
+    [
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::UNIQUE_VIOLATION,
+        SqlState::DIVISION_BY_ZERO,
+    ]
+    .contains(code)
 }

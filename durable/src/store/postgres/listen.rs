@@ -3,27 +3,30 @@
 //! A notice is a hint: what it names may be gone, and what is stored may have had no notice. Then the regular look at the table finds it. After a
 //! connection was made the table is looked at once, for what was said before.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ::postgres::fallible_iterator::FallibleIterator;
-use ::postgres::{Client, Config, Error};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
+use tokio::runtime::Builder;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use tokio_postgres::{AsyncMessage, Config, Error};
 
-use super::link::{Connect, reason};
+use super::link::reason;
+use super::session::Connect;
 use crate::store::{Wake, earlier};
 use crate::time::Millis;
-
-/// Pauses after which the thread looks whether it has to end, in case it was not told.
-const TURN: Duration = Duration::from_secs(1);
 
 /// What was heard.
 #[derive(Debug, Default)]
 pub(super) struct News {
     heard: Mutex<Heard>,
-    changed: Condvar,
+    /// The listener has to end.
+    end: Notify,
     /// The server's process that carries out our own transactions: its notices are no news.
     pub(super) own: AtomicI32,
 }
@@ -33,7 +36,6 @@ struct Heard {
     earliest: Option<Millis>,
     /// Something may have been said that was not heard.
     missed: bool,
-    stopping: bool,
 }
 
 impl News {
@@ -41,10 +43,6 @@ impl News {
     pub(super) fn take(&self) -> (Option<Millis>, bool) {
         let mut heard = self.heard.lock();
         (heard.earliest.take(), std::mem::take(&mut heard.missed))
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.heard.lock().stopping
     }
 }
 
@@ -67,25 +65,27 @@ impl Listener {
             news: Arc::clone(&news),
             wake,
         };
+        let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = thread::Builder::new()
             .name("durable-listen".to_owned())
-            .spawn(move || ears.run(&connect, &config))?;
+            .spawn(move || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = ears.run(&connect, &config) => {}
+                        () = ears.news.end.notified() => {}
+                    }
+                });
+            })?;
         Ok(Listener {
             news,
             thread: Some(thread),
         })
     }
-
-    /// The thread ends with the next notice.
-    pub(super) fn stop(&self) {
-        self.news.heard.lock().stopping = true;
-        self.news.changed.notify_all();
-    }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.stop();
+        self.news.end.notify_one();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -100,45 +100,58 @@ struct Ears {
 }
 
 impl Ears {
-    fn run(&self, connect: &Connect, config: &Config) {
+    async fn run(&self, connect: &Connect, config: &Config) {
         let mut pause = Duration::from_millis(50);
-        while !self.news.is_stopping() {
-            match connect(config).and_then(|client| self.listen(client)) {
+        loop {
+            match self.listen(connect, config).await {
                 Ok(()) => pause = Duration::from_millis(50),
                 Err(error) => log::debug!("LISTEN {}: {}", self.channel, reason(&error)),
             }
-            let mut heard = self.news.heard.lock();
-            if !heard.stopping {
-                self.news.changed.wait_for(&mut heard, pause);
-            }
+            sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(1));
         }
     }
 
-    /// Until the connection is lost or the timer stops.
-    fn listen(&self, mut client: Client) -> Result<(), Error> {
-        client.batch_execute(&format!("LISTEN {}", self.channel))?;
-        self.news.heard.lock().missed = true;
-        (self.wake)();
-        while !self.news.is_stopping() && !client.is_closed() {
-            let mut notifications = client.notifications();
-            let mut notices = notifications.timeout_iter(TURN);
-            while let Some(notice) = notices.next()? {
-                if notice.process_id() != self.news.own.load(Ordering::Relaxed) {
-                    self.hear(notice.payload());
-                }
-                if self.news.is_stopping() {
-                    return Ok(());
+    /// Until the connection is lost.
+    async fn listen(&self, connect: &Connect, config: &Config) -> Result<(), Error> {
+        let (client, mut messages) = connect(config.clone()).await?;
+        let command = format!("LISTEN {}", self.channel);
+        let mut listening = Some(Box::pin(client.batch_execute(&command)));
+        poll_fn(|context| {
+            loop {
+                match messages(context) {
+                    Poll::Ready(Some(Ok(AsyncMessage::Notification(notice)))) => {
+                        if notice.process_id() != self.news.own.load(Ordering::Relaxed) {
+                            self.hear(notice.payload());
+                        }
+                    }
+                    Poll::Ready(Some(Ok(_))) => {}
+                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
+                    Poll::Ready(None) => return Poll::Ready(Ok(())),
+                    Poll::Pending => break,
                 }
             }
-        }
-        Ok(())
+            if let Some(answer) = &mut listening
+                && let Poll::Ready(answer) = answer.as_mut().poll(context)
+            {
+                listening = None;
+                if let Err(error) = answer {
+                    return Poll::Ready(Err(error));
+                }
+                self.news.heard.lock().missed = true;
+                (self.wake)();
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     /// A notice has a due time and a kind.
     fn hear(&self, notice: &str) {
         let Some((due, kind)) = notice.split_once(' ') else {
-            return;
+            // Something other than a job has changed.
+            self.news.heard.lock().missed = true;
+            return (self.wake)();
         };
         if let Ok(due) = due.parse()
             && self.kinds.iter().any(|handled| handled == kind)

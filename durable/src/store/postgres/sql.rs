@@ -1,62 +1,100 @@
-//! The statements. States are numbers, which stand here only: 0 waiting, 1 interrupted, 2 claimed, 3 dead; 4 is a
-//! process, with the number of its last transaction as token and its time as attempts: columns without an index, so that noting them touches none.
+//! The statements: the table of [`crate::job::state`] in SQL. States are numbers, which stand here only: 0 waiting, 1 suspect, 2 claimed or, with `charged`, charged, 3 dead.
+
+use std::time::Duration;
 
 use super::config::Names;
 use crate::broken::{self, Defect};
+use crate::job::state::State;
 
 /// A statement that is prepared once for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Query {
+    Begin,
+    Commit,
+    Clock,
     Insert,
     Replace,
     Move,
     Cancel,
     Claim,
-    ClaimAlone,
+    ClaimSuspect,
     Done,
     PutBack,
-    Bury,
+    Die,
     Revive,
     Discard,
-    Pending,
-    List,
-    Dead,
+    Pause,
+    Resume,
     Close,
     Renew,
     Lapsed,
+    Interrupt,
     Look,
-    Unhandled,
     Enter,
     Leave,
     Marked,
     End,
+    Pending,
+    Estimate,
+    List,
+    Page,
+    Kinds,
 }
 
-/// Set for every connection.
-///
-/// All queries go through indexes that were made for them. The planner is kept from anything else: it has no statistics of a table that was just filled. A commit
-/// is durable whatever the database's default is. A transaction whose process is cut off gives up its locks.
-pub(super) const SETTINGS: &str = "
+/// The longest wait for somebody else's lock: a group of calls is split then.
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Set for every connection. A commit is durable whatever the database's default is. A transaction whose process is cut off gives up its locks.
+pub(super) fn settings(patience: Duration) -> String {
+    format!(
+        "SET jit = off;
+        SET lock_timeout = {};
+        SET statement_timeout = {};
+        SET idle_in_transaction_session_timeout = '20s';
+        SET default_transaction_isolation = 'read committed';
+        SET default_transaction_read_only = off;
+        SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';",
+        LOCK_TIMEOUT.as_millis(),
+        patience.as_millis()
+    )
+}
+
+/// Set for the connection that writes. All its queries go through indexes that were made for them. The planner is kept from anything else: it has no statistics of a table
+/// that was just filled.
+pub(super) const BY_INDEX: &str = "
     SET enable_seqscan = off;
     SET enable_bitmapscan = off;
     SET enable_hashjoin = off;
-    SET enable_mergejoin = off;
-    SET jit = off;
-    SET idle_in_transaction_session_timeout = '20s';
-    SET default_transaction_isolation = 'read committed';
-    SET default_transaction_read_only = off;
-    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';";
-
-pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+    SET enable_mergejoin = off;";
 
 /// The number of the server's process, and when it began, in microseconds since 1970.
 pub(super) const BACKEND: &str = "SELECT pid, (extract(epoch FROM backend_start) * 1000000)::int8 FROM pg_stat_activity WHERE pid = pg_backend_pid()";
 
 /// Microseconds since 1970.
-pub(super) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8";
+const CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::int8";
 
 /// Milliseconds since 1970.
 const MILLIS: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::int8";
+
+/// The columns of a job that is shown.
+const SHOWN: &str = "id, kind, key, payload, due, attempts, state, charged, error, died";
+
+/// The state of a row.
+pub(super) fn state(number: i16, charged: bool) -> State {
+    match (number, charged) {
+        (0, _) => State::Waiting,
+        (1, _) => State::Suspect,
+        (2, false) => State::Claimed,
+        (2, true) => State::Charged,
+        _ => State::Dead,
+    }
+}
+
+/// The numbers of the states that are wanted.
+pub(super) fn numbers(wants: impl Fn(State) -> bool) -> Vec<i16> {
+    let wanted = |&number: &i16| wants(state(number, false));
+    (0..=3).filter(wanted).collect()
+}
 
 /// The database's time.
 fn now() -> String {
@@ -73,11 +111,11 @@ fn key_if_free(jobs: &str) -> String {
     )
 }
 
-/// The due time of the earliest job of the kinds in parameter 1, for one state. One look into the index for each kind.
+/// The due time of the earliest job of each of the kinds in parameter 1, for one state. One look into the index for each kind.
 fn earliest(jobs: &str, state: u8) -> String {
     format!(
-        "(SELECT min(c.due) FROM unnest($1::text[]) AS k(kind) CROSS JOIN LATERAL
-            (SELECT due FROM {jobs} WHERE state = {state} AND kind = k.kind COLLATE \"C\" ORDER BY due, id LIMIT 1) c)"
+        "ARRAY(SELECT (SELECT j.due FROM {jobs} j WHERE j.state = {state} AND j.kind = k.kind COLLATE \"C\" ORDER BY j.due, j.id LIMIT 1)
+            FROM unnest($1::text[]) WITH ORDINALITY AS k(kind, place) ORDER BY k.place)"
     )
 }
 
@@ -95,7 +133,13 @@ fn kinds(jobs: &str, state: u8) -> String {
 
 #[expect(clippy::too_many_lines, reason = "a list of statements")]
 pub(super) fn text(query: Query, names: &Names) -> String {
-    let Names { jobs, numbers } = names;
+    let Names {
+        jobs,
+        numbers,
+        processes,
+        paused,
+        prefix,
+    } = names;
     let now = now();
     // An acknowledgement counts only with the token of the claim.
     let token = if broken::is(Defect::NoFencing) {
@@ -103,38 +147,55 @@ pub(super) fn text(query: Query, names: &Names) -> String {
     } else {
         "j.token = $2"
     };
+    let free = key_if_free(jobs);
     match query {
-        // Kinds, keys, due times, payloads. Tells the keys of those that are new; without a key all are.
+        Query::Begin => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE".to_owned(),
+        Query::Commit => "COMMIT".to_owned(),
+        Query::Clock => format!("SELECT {CLOCK}"),
+        // Kinds, keys, due times, payloads. Tells ids, and whether they are new, in this order. A key that was taken since the statement began has no id: the
+        // division fails, and the transaction is tried again.
         Query::Insert => format!(
-            "INSERT INTO {jobs} (id, state, kind, key, due, payload)
-            SELECT nextval('{numbers}'), 0, n.kind, n.key, n.due, n.payload
-            FROM unnest($1::text[], $2::text[], $3::int8[], $4::bytea[]) AS n(kind, key, due, payload)
-            ON CONFLICT (key) WHERE state <= 1 AND key IS NOT NULL DO NOTHING
-            RETURNING key"
+            "WITH n AS MATERIALIZED (
+                SELECT nextval('{numbers}') AS id, u.* FROM unnest($1::text[], $2::text[], $3::int8[], $4::bytea[])
+                    WITH ORDINALITY AS u(kind, key, due, payload, place)
+            ), made AS (
+                INSERT INTO {jobs} (id, state, kind, key, due, payload) SELECT n.id, 0, n.kind, n.key, n.due, n.payload FROM n ORDER BY n.key, n.place
+                ON CONFLICT (key) WHERE state <= 1 AND key IS NOT NULL DO NOTHING
+                RETURNING id
+            ), found AS (
+                SELECT n.place, n.id, EXISTS (SELECT 1 FROM made m WHERE m.id = n.id) AS new,
+                    (SELECT o.id FROM {jobs} o WHERE o.key = n.key AND o.state <= 1 AND o.key IS NOT NULL) AS old
+                FROM n
+            )
+            SELECT CASE WHEN new THEN id WHEN old IS NULL THEN 1 / (old IS NOT NULL)::int ELSE old END, new FROM found ORDER BY place"
         ),
-        // Kind, key, due time, payload. True: new.
+        // Kind, key, due time, payload. Tells the id, and whether it is new.
         Query::Replace => format!(
             "WITH n AS (SELECT nextval('{numbers}') AS id)
             INSERT INTO {jobs} (id, state, kind, key, due, payload)
             SELECT n.id, 0, $1, $2, $3, $4 FROM n
             ON CONFLICT (key) WHERE state <= 1 AND key IS NOT NULL DO UPDATE
-            SET state = 0, kind = excluded.kind, due = excluded.due, payload = excluded.payload, attempts = 0
-            RETURNING id = (SELECT id FROM n)"
+            SET state = 0, kind = excluded.kind, due = excluded.due, payload = excluded.payload, attempts = 0, error = NULL
+            RETURNING id, id = (SELECT id FROM n)"
         ),
+        // Key, due time, and the time until which others are told.
         Query::Move => format!(
-            "UPDATE {jobs} SET due = $2 WHERE key = $1 AND state <= 1 AND key IS NOT NULL RETURNING kind, state"
+            "WITH moved AS (
+                UPDATE {jobs} SET due = $2 WHERE key = $1 AND state <= 1 AND key IS NOT NULL RETURNING kind
+            ) SELECT CASE WHEN $2 <= $3::int8 THEN pg_notify('{jobs}', $2::text || ' ' || kind) END FROM moved"
         ),
         Query::Cancel => {
             format!("DELETE FROM {jobs} WHERE key = $1 AND state <= 1 AND key IS NOT NULL RETURNING id")
         }
-        // Kinds, due time, how many, how many bytes before the last, lease. The first part finds how many of each kind are among the earliest; the second takes
-        // so many of each, passing over what another process is taking.
+        // Kinds, due time, how many, how many bytes before the last, lease, how many of each kind. The first part finds how many of each kind are among the earliest; the second
+        // takes so many of each, passing over what another process is taking.
         Query::Claim => format!(
             "WITH earliest AS (
                 SELECT k.kind, c.due, c.id, sum(c.bytes) OVER (ORDER BY c.due, c.id) - c.bytes AS bytes_before
-                FROM unnest($1::text[]) AS k(kind) CROSS JOIN LATERAL (
+                FROM (SELECT * FROM unnest($1::text[], $6::int8[]) AS u(kind, room) WHERE NOT EXISTS (SELECT 1 FROM {paused} p WHERE p.kind = u.kind)) AS k
+                CROSS JOIN LATERAL (
                     SELECT id, due, octet_length(payload) AS bytes FROM {jobs}
-                    WHERE state = 0 AND kind = k.kind COLLATE \"C\" AND due <= $2 ORDER BY due, id LIMIT $3
+                    WHERE state = 0 AND kind = k.kind COLLATE \"C\" AND due <= $2 ORDER BY due, id LIMIT least($3, k.room)
                 ) c
                 ORDER BY c.due, c.id LIMIT $3
             ), shares AS (
@@ -146,24 +207,25 @@ pub(super) fn text(query: Query, names: &Names) -> String {
                     FOR UPDATE SKIP LOCKED
                 ) t
             )
-            UPDATE {jobs} j SET state = 2, token = nextval('{numbers}'), lease = {now} + $5 * interval '1 millisecond', alone = false
+            UPDATE {jobs} j SET state = 2, token = nextval('{numbers}'), lease = {now} + $5 * interval '1 millisecond', charged = false
             FROM taken WHERE j.id = taken.id
-            RETURNING j.id, j.token, j.kind, j.key, j.payload, j.due, j.attempts"
+            RETURNING j.id, j.token, j.kind, j.key, j.payload, j.due, j.attempts, j.charged"
         ),
         // Kinds, due time, lease.
-        Query::ClaimAlone => format!(
+        Query::ClaimSuspect => format!(
             "WITH taken AS (
-                SELECT t.id FROM unnest($1::text[]) AS k(kind) CROSS JOIN LATERAL (
+                SELECT t.id FROM (SELECT * FROM unnest($1::text[]) AS u(kind) WHERE NOT EXISTS (SELECT 1 FROM {paused} p WHERE p.kind = u.kind)) AS k
+                CROSS JOIN LATERAL (
                     SELECT id, due FROM {jobs}
                     WHERE state = 1 AND kind = k.kind COLLATE \"C\" AND due <= $2 ORDER BY due, id LIMIT 1
                     FOR UPDATE SKIP LOCKED
                 ) t
                 ORDER BY t.due, t.id LIMIT 1
             )
-            UPDATE {jobs} j SET state = 2, token = nextval('{numbers}'), lease = {now} + $3 * interval '1 millisecond', alone = true,
+            UPDATE {jobs} j SET state = 2, token = nextval('{numbers}'), lease = {now} + $3 * interval '1 millisecond', charged = true,
                 attempts = j.attempts + 1
             FROM taken WHERE j.id = taken.id
-            RETURNING j.id, j.token, j.kind, j.key, j.payload, j.due, j.attempts"
+            RETURNING j.id, j.token, j.kind, j.key, j.payload, j.due, j.attempts, j.charged"
         ),
         // Ids, tokens. Tells the ids of those that were there.
         Query::Done => {
@@ -173,56 +235,38 @@ pub(super) fn text(query: Query, names: &Names) -> String {
                 WHERE j.id = f.id AND j.state = 2 AND {token} RETURNING j.id"
             )
         }
-        // Id, token, state, due time, attempts. Without these three it is as before its claim.
+        // Id, token, due time, is the attempt counted, error. Without a due time it is given back, and a suspect again if it was one.
         Query::PutBack => format!(
-            "UPDATE {jobs} j SET state = coalesce($3::int2, CASE WHEN j.alone THEN 1 ELSE 0 END),
-                due = coalesce($4::int8, j.due), attempts = coalesce($5::int8, j.attempts - j.alone::int),
-                token = NULL, lease = NULL, alone = false, key = {}
-            WHERE j.id = $1 AND j.state = 2 AND {token} RETURNING j.kind, j.due, j.state",
-            key_if_free(jobs)
-        ),
-        // Id, token, attempts, error.
-        Query::Bury => format!(
-            "UPDATE {jobs} j SET state = 3, attempts = $3, error = $4, token = NULL, lease = NULL, alone = false
+            "UPDATE {jobs} j SET state = CASE WHEN $3::int8 IS NULL AND j.charged THEN 1 ELSE 0 END, due = coalesce($3::int8, j.due),
+                attempts = j.attempts + ($4::boolean)::int - j.charged::int, error = coalesce($5::text, j.error),
+                token = NULL, lease = NULL, charged = false, key = {free}
             WHERE j.id = $1 AND j.state = 2 AND {token} RETURNING j.id"
         ),
-        // Id, due time.
+        // Id, token, error. The attempt that it died in is counted.
+        Query::Die => format!(
+            "UPDATE {jobs} j SET state = 3, attempts = j.attempts + 1 - j.charged::int, error = $3, died = {MILLIS}, token = NULL, lease = NULL, charged = false
+            WHERE j.id = $1 AND j.state = 2 AND {token} RETURNING j.id"
+        ),
+        // Ids, due time.
         Query::Revive => format!(
-            "UPDATE {jobs} j SET state = 0, due = $2, attempts = 0, error = NULL, key = {}
-            WHERE j.id = $1 AND j.state = 3 RETURNING j.kind",
-            key_if_free(jobs)
+            "WITH revived AS (
+                UPDATE {jobs} j SET state = 0, due = $2, attempts = 0, error = NULL, died = NULL, key = {free}
+                WHERE j.id = $1 AND j.state = 3 RETURNING j.kind
+            ) SELECT pg_notify('{jobs}', $2::text || ' ' || kind) FROM revived"
         ),
-        Query::Discard => format!("DELETE FROM {jobs} WHERE id = $1 AND state = 3 RETURNING id"),
-        Query::Pending => format!("SELECT count(*) FROM {jobs} WHERE state <= 2"),
-        // How many. The earliest of each kind, and all claims, which are few.
-        Query::List => {
-            let waiting = |state: u8| {
-                format!(
-                    "SELECT c.* FROM {} AS k CROSS JOIN LATERAL (
-                        SELECT id, kind, key, payload, due, attempts, false FROM {jobs}
-                        WHERE state = {state} AND kind = k.kind ORDER BY due, id LIMIT $1
-                    ) AS c",
-                    kinds(jobs, state)
-                )
-            };
-            format!(
-                "SELECT * FROM (({}) UNION ALL ({}) UNION ALL
-                    (SELECT id, kind, key, payload, due, attempts, true FROM {jobs} WHERE state = 2)
-                ) AS found(id, kind, key, payload, due, attempts, claimed) ORDER BY due, id LIMIT $1",
-                waiting(0),
-                waiting(1)
-            )
+        Query::Discard => {
+            format!("DELETE FROM {jobs} WHERE id = ANY($1::int8[]) AND state = 3 RETURNING id")
         }
-        Query::Dead => format!(
-            "SELECT id, kind, key, payload, attempts, error FROM {jobs} WHERE state = 3 ORDER BY id LIMIT $1"
+        // Whoever is listening looks at the table.
+        Query::Pause => format!(
+            "WITH changed AS (INSERT INTO {paused} VALUES ($1) ON CONFLICT DO NOTHING RETURNING 1) SELECT pg_notify('{jobs}', 'look') FROM changed"
         ),
-        // Kinds, notices, this process, a number. Ends a transaction: has it written anything, was its number noted, and what is earliest now?
+        Query::Resume => format!(
+            "WITH changed AS (DELETE FROM {paused} WHERE kind = $1 RETURNING 1) SELECT pg_notify('{jobs}', 'look') FROM changed"
+        ),
+        // Kinds, notices, this process, a number, the version. Ends a transaction: has it written anything, and what is earliest now?
         Query::Close => format!(
-            "WITH mark AS (
-                UPDATE {jobs} SET token = $4::int8, attempts = {MILLIS}
-                WHERE id = $3::int8 AND state = 4 AND pg_current_xact_id_if_assigned() IS NOT NULL RETURNING 1
-            ) SELECT pg_current_xact_id_if_assigned() IS NOT NULL, EXISTS (SELECT 1 FROM mark), {}, {},
-                (SELECT count(pg_notify('{jobs}', n)) FROM unnest($2::text[]) AS n)",
+            "SELECT {prefix}mark($3::int8, $4::int8, $5::int8), {}, {}, (SELECT count(pg_notify('{jobs}', n)) FROM unnest($2::text[]) AS n)",
             earliest(jobs, 0),
             earliest(jobs, 1)
         ),
@@ -234,37 +278,72 @@ pub(super) fn text(query: Query, names: &Names) -> String {
         ),
         // Kinds, how many.
         Query::Lapsed => format!(
-            "SELECT id, token, attempts, alone FROM {jobs}
-            WHERE state = 2 AND lease <= {now} AND kind = ANY($1::text[]) ORDER BY lease LIMIT $2 FOR UPDATE SKIP LOCKED"
+            "SELECT id, token, attempts, kind FROM {jobs}
+            WHERE state = 2 AND lease <= {now} AND kind = ANY($1::text[]) ORDER BY lease, id LIMIT $2"
         ),
-        // Kinds. The clock, what is earliest, and the milliseconds until the next claim lapses.
+        // Id, token, when a counted attempt is followed by another, an error, and what is added to the attempts of others. Without a time a counted attempt was the last. Tells
+        // whether it is dead.
+        Query::Interrupt => format!(
+            "UPDATE {jobs} j SET state = CASE WHEN j.charged AND $3::int8 IS NULL THEN 3 ELSE 1 END,
+                due = CASE WHEN j.charged THEN coalesce($3::int8, j.due) ELSE j.due END, attempts = j.attempts + CASE WHEN j.charged THEN 0 ELSE $5::int8 END,
+                error = CASE WHEN j.charged AND $3::int8 IS NULL THEN $4 ELSE j.error END,
+                died = CASE WHEN j.charged AND $3::int8 IS NULL THEN {MILLIS} END, token = NULL, lease = NULL, charged = false,
+                key = CASE WHEN j.charged AND $3::int8 IS NULL THEN j.key ELSE {free} END
+            WHERE j.id = $1 AND j.state = 2 AND j.token = $2 AND j.lease <= {now} RETURNING j.state = 3"
+        ),
+        // Kinds. The clock, what is earliest, the milliseconds until the next claim lapses, and the version.
         Query::Look => format!(
-            "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8, {}, {},
+            "SELECT {CLOCK}, {}, {},
                 (SELECT ceil(extract(epoch FROM lease - {now}) * 1000)::int8 FROM {jobs}
-                WHERE state = 2 AND kind = ANY($1::text[]) ORDER BY lease LIMIT 1)",
+                WHERE state = 2 AND kind = ANY($1::text[]) ORDER BY lease LIMIT 1),
+                (SELECT number FROM {processes} WHERE id = 0), ARRAY(SELECT kind FROM {paused})",
             earliest(jobs, 0),
             earliest(jobs, 1)
         ),
-        // Kinds.
-        Query::Unhandled => format!(
-            "SELECT kind FROM ({} UNION {}) AS found WHERE kind <> ALL($1::text[]) ORDER BY kind",
-            kinds(jobs, 0),
-            kinds(jobs, 1)
-        ),
         // Makes the row of a process. Those of processes that were killed go, when nothing has been written by them for a day.
         Query::Enter => format!(
-            "WITH gone AS (DELETE FROM {jobs} WHERE state = 4 AND attempts < {MILLIS} - 86400000)
-            INSERT INTO {jobs} (id, state, kind, due, attempts, token, payload)
-            VALUES (nextval('{numbers}'), 4, '', 0, {MILLIS}, 0, '') RETURNING id"
+            "WITH gone AS (DELETE FROM {processes} WHERE id > 0 AND seen < clock_timestamp() - interval '1 day')
+            INSERT INTO {processes} (id, number) VALUES (nextval('{numbers}'), 0) RETURNING id"
         ),
-        Query::Leave => format!("DELETE FROM {jobs} WHERE id = $1 AND state = 4"),
+        Query::Leave => format!("DELETE FROM {processes} WHERE id = $1"),
         // A process: the number of its last transaction. Waits for one that is under way.
-        Query::Marked => {
-            format!("SELECT token FROM {jobs} WHERE id = $1 AND state = 4 FOR UPDATE")
-        }
+        Query::Marked => format!("SELECT number FROM {processes} WHERE id = $1 FOR UPDATE"),
         // A process of the server and when it began: ends it, if it is still there.
         Query::End => "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE pid = $1 AND (extract(epoch FROM backend_start) * 1000000)::int8 = $2"
             .to_owned(),
+        Query::Pending => format!("SELECT count(*) FROM {jobs} WHERE state <= 2"),
+        // Exact for few, as of the last statistics for many. Claims are few.
+        Query::Estimate => format!(
+            "SELECT CASE WHEN few < 10000 THEN few ELSE greatest(few, (SELECT reltuples FROM pg_class WHERE oid = '{jobs}_due'::regclass)::int8) END
+                + (SELECT count(*) FROM {jobs} WHERE state = 2)
+            FROM (SELECT count(*) AS few FROM (SELECT 1 FROM {jobs} WHERE state <= 1 LIMIT 10000) AS f) AS found"
+        ),
+        // How many. The earliest of each kind, and all claims, which are few.
+        Query::List => {
+            let waiting = |state: u8| {
+                format!(
+                    "SELECT c.* FROM {} AS k CROSS JOIN LATERAL (
+                        SELECT {SHOWN} FROM {jobs} WHERE state = {state} AND kind = k.kind ORDER BY due, id LIMIT $1
+                    ) AS c",
+                    kinds(jobs, state)
+                )
+            };
+            format!(
+                "SELECT * FROM (({}) UNION ALL ({}) UNION ALL (SELECT {SHOWN} FROM {jobs} WHERE state = 2)) AS found ORDER BY due, id LIMIT $1",
+                waiting(0),
+                waiting(1)
+            )
+        }
+        // After, kind, key, states, due before, died before, how many.
+        Query::Page => format!(
+            "SELECT {SHOWN} FROM {jobs} WHERE id > $1 AND ($2::text IS NULL OR kind = $2) AND ($3::text IS NULL OR key = $3)
+                AND state = ANY($4::int2[]) AND ($5::int8 IS NULL OR due < $5) AND ($6::int8 IS NULL OR died < $6) ORDER BY id LIMIT $7"
+        ),
+        Query::Kinds => format!(
+            "SELECT kind FROM ({} UNION {}) AS found",
+            kinds(jobs, 0),
+            kinds(jobs, 1)
+        ),
     }
 }

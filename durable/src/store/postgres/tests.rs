@@ -2,6 +2,8 @@
 
 mod cut;
 mod faults;
+mod functions;
+mod patience;
 mod refused;
 #[path = "../../../tests/common/server.rs"]
 pub(crate) mod server;
@@ -41,18 +43,19 @@ impl Table {
         }
     }
 
-    fn place(&self) -> Place {
-        Place {
-            connect: Arc::new(|config| config.connect(NoTls)),
+    fn options(&self) -> ConnectOptions {
+        ConnectOptions {
+            connect: connector(NoTls),
             config: parse(&self.url).unwrap(),
             prefix: self.prefix.clone(),
             lease: Duration::from_secs(30),
             horizon: Duration::from_secs(30),
+            patience: Duration::from_secs(10),
         }
     }
 
     pub(crate) fn open(&self, handled: &[String]) -> PostgresStore {
-        PostgresStore::open(self.place(), handled).unwrap()
+        PostgresStore::open(self.options(), handled).unwrap()
     }
 
     fn admin(&self) -> MutexGuard<'_, Client> {
@@ -71,12 +74,9 @@ impl Table {
             .unwrap();
     }
 
-    /// Counts jobs; the rows of processes are none.
+    /// Counts jobs.
     fn count(&self, condition: &str) -> i64 {
-        let sql = format!(
-            "SELECT count(*) FROM {}jobs WHERE state <= 3 AND ({condition})",
-            self.prefix
-        );
+        let sql = format!("SELECT count(*) FROM {}jobs WHERE {condition}", self.prefix);
         self.admin().query_one(&sql, &[]).unwrap().get(0)
     }
 

@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 use ::redb::ReadableTable;
 
 use super::super::Id;
+use super::Result;
 use super::layout::{Place, due_of, id_of, place};
-use super::{Kinds, Result};
 use crate::time::Millis;
 
 /// The first and the last place that a kind can have.
@@ -18,47 +18,60 @@ pub(super) fn bounds(kind: u32) -> (Place, Place) {
     )
 }
 
-/// The next entry of a kind, as it is ordered among those of other kinds: due time, id, which range, place, attempts.
-type Head = Reverse<(Millis, Id, usize, Place, u32)>;
+/// The next entry of a kind, as it is ordered among those of other kinds: due time, id, which range, place, value.
+type Head = Reverse<(Millis, Id, usize, Place, u64)>;
 
-fn head(range: &mut ::redb::Range<'_, &'static Place, u32>, number: usize) -> Result<Option<Head>> {
+fn head(range: &mut ::redb::Range<'_, &'static Place, u64>, number: usize) -> Result<Option<Head>> {
     let Some(entry) = range.next() else {
         return Ok(None);
     };
-    let (place, attempts) = entry?;
+    let (place, value) = entry?;
     let place = *place.value();
     Ok(Some(Reverse((
         due_of(&place),
         id_of(&place),
         number,
         place,
-        attempts.value(),
+        value.value(),
     ))))
 }
 
-/// Shows the entries of handled kinds in the order of their due times, until `take` is false or `limit` have been taken. Returns the due time of
-/// the first one that was not taken.
+/// Shows entries in the order of their due times, of each of these kinds as many as it has room for, until `take` is false.
 pub(super) fn in_order(
-    index: &impl ReadableTable<&'static Place, u32>,
-    kinds: &Kinds,
-    limit: usize,
-    mut take: impl FnMut(Place, u32) -> bool,
-) -> Result<Option<Millis>> {
-    let mut ranges = Vec::with_capacity(kinds.handled.len());
-    let mut heads = BinaryHeap::with_capacity(kinds.handled.len());
-    for (number, &kind) in kinds.handled.keys().enumerate() {
+    index: &impl ReadableTable<&'static Place, u64>,
+    kinds: impl Iterator<Item = (u32, usize)>,
+    mut take: impl FnMut(Place, u64) -> bool,
+) -> Result<()> {
+    let mut ranges = Vec::new();
+    let mut heads = BinaryHeap::new();
+    for (kind, room) in kinds.filter(|&(_, room)| room > 0) {
         let (low, high) = bounds(kind);
         let mut range = index.range::<&Place>(&low..=&high)?;
-        heads.extend(head(&mut range, number)?);
-        ranges.push(range);
+        heads.extend(head(&mut range, ranges.len())?);
+        ranges.push((range, room));
     }
-    let mut taken = 0;
-    while let Some(Reverse((due, _, number, place, attempts))) = heads.pop() {
-        if taken == limit || !take(place, attempts) {
-            return Ok(Some(due));
+    while let Some(Reverse((_, _, number, place, value))) = heads.pop() {
+        if !take(place, value) {
+            break;
         }
-        taken += 1;
-        heads.extend(head(&mut ranges[number], number)?);
+        let (range, room) = &mut ranges[number];
+        *room -= 1;
+        if *room > 0 {
+            heads.extend(head(range, number)?);
+        }
     }
-    Ok(None)
+    Ok(())
+}
+
+/// The due time of the earliest entry.
+pub(super) fn earliest(
+    index: &impl ReadableTable<&'static Place, u64>,
+    kinds: impl Iterator<Item = (u32, usize)>,
+) -> Result<Option<Millis>> {
+    let mut first = None;
+    in_order(index, kinds, |place, _| {
+        first = Some(due_of(&place));
+        false
+    })?;
+    Ok(first)
 }

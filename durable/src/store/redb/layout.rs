@@ -4,23 +4,28 @@
 //! |---|---|---|
 //! | `meta` | name | `format`: the version of this layout; `last`: no number above it has been given out, for ids and tokens alike |
 //! | `kinds` | name | number |
-//! | `jobs` | id | the length of the key + 1, or 0 without one (2 bytes, little-endian), key, payload |
-//! | `waiting` | place | attempts |
-//! | `interrupted` | place | attempts |
-//! | `keys` | key | place, 1 if that is among the interrupted ones |
-//! | `claimed` | id | token, place, attempts, 1 if the attempt is counted |
-//! | `dead` | id | kind, attempts, last error |
+//! | `bodies` | id | checksum (4 bytes), the length of the key + 1, or 0 without one (2), both little-endian, key, payload |
+//! | `due` | place | attempts in the upper half, checksum in the lower |
+//! | `suspects` | place | the same |
+//! | `keys` | key | place, 1 if that is among the suspects |
+//! | `claims` | id | token, place, attempts, 1 if the attempt is counted, checksum |
+//! | `letters` | id | kind, attempts, due time, time of death, last error |
+//! | `errors` | id | the reason of the last attempt of a job that is not dead |
+//! | `paused` | kind | |
 //!
 //! A *place* is kind (4 bytes), due time (8) and id (8), big-endian, the due time with its sign bit inverted: bytes sort as (kind, due, id)
 //! do. So the due times of one kind lie side by side, and a kind without a handler is never met.
 //!
-//! The body of a job is written once: claiming moves an entry of 20 bytes from `waiting` to `claimed`, whatever the payload.
+//! The body of a job is written once: claiming moves an entry of 20 bytes from `due` to `claims`, whatever the payload.
+//!
+//! Format 1 had no checksums and no times of death: `jobs`, `waiting`, `interrupted`, `claimed` and `dead` in the place of the tables here. It is migrated when it is opened.
 
 use std::borrow::Cow;
 
 use ::redb::TableDefinition;
 
 use super::super::Id;
+use crate::job::state::{Standing, State};
 use crate::time::Millis;
 
 /// Kind, due time and id, as bytes that sort as they do.
@@ -28,15 +33,51 @@ pub(super) type Place = [u8; 20];
 
 pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 pub(super) const KINDS: TableDefinition<&str, u32> = TableDefinition::new("kinds");
-pub(super) const JOBS: TableDefinition<u64, &[u8]> = TableDefinition::new("jobs");
-pub(super) const WAITING: TableDefinition<&Place, u32> = TableDefinition::new("waiting");
-pub(super) const INTERRUPTIONS: TableDefinition<&Place, u32> = TableDefinition::new("interrupted");
+pub(super) const BODIES: TableDefinition<u64, &[u8]> = TableDefinition::new("bodies");
+pub(super) const DUE: TableDefinition<&Place, u64> = TableDefinition::new("due");
+pub(super) const SUSPECTS: TableDefinition<&Place, u64> = TableDefinition::new("suspects");
 pub(super) const KEYS: TableDefinition<&str, &[u8; 21]> = TableDefinition::new("keys");
-pub(super) const CLAIMED: TableDefinition<u64, &[u8; 33]> = TableDefinition::new("claimed");
-pub(super) const DEAD: TableDefinition<u64, &[u8]> = TableDefinition::new("dead");
+pub(super) const CLAIMS: TableDefinition<u64, &[u8; 37]> = TableDefinition::new("claims");
+pub(super) const LETTERS: TableDefinition<u64, &[u8]> = TableDefinition::new("letters");
+pub(super) const PAUSED: TableDefinition<&str, ()> = TableDefinition::new("paused");
+pub(super) const ERRORS: TableDefinition<u64, &str> = TableDefinition::new("errors");
 
 /// The version of this layout.
-pub(super) const FORMAT: u64 = 1;
+pub(super) const FORMAT: u64 = 2;
+
+/// Of format 1.
+pub(super) mod old {
+    use super::Place;
+    use ::redb::TableDefinition;
+
+    pub(in super::super) const FORMAT: u64 = 1;
+    pub(in super::super) const JOBS: TableDefinition<u64, &[u8]> = TableDefinition::new("jobs");
+    pub(in super::super) const WAITING: TableDefinition<&Place, u32> =
+        TableDefinition::new("waiting");
+    pub(in super::super) const INTERRUPTED: TableDefinition<&Place, u32> =
+        TableDefinition::new("interrupted");
+    pub(in super::super) const CLAIMED: TableDefinition<u64, &[u8; 33]> =
+        TableDefinition::new("claimed");
+    pub(in super::super) const DEAD: TableDefinition<u64, &[u8]> = TableDefinition::new("dead");
+}
+
+/// A checksum. Every step is a bijection of what it has and of what it adds, so a change within eight bytes shows, but for the fold of 64 bits to 32.
+pub(super) fn check(start: u64, bytes: &[u8]) -> u32 {
+    let mut sum = start ^ 0x9e37_79b9_7f4a_7c15;
+    let mut mix = |word: u64| {
+        sum = (sum ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        sum ^= sum >> 32;
+    };
+    let mut words = bytes.chunks_exact(8);
+    for word in &mut words {
+        mix(u64::from_le_bytes(array(word)));
+    }
+    let mut last = [0; 8];
+    last[..words.remainder().len()].copy_from_slice(words.remainder());
+    mix(u64::from_le_bytes(last));
+    mix(bytes.len() as u64);
+    (sum ^ (sum >> 32)) as u32
+}
 
 pub(super) fn place(kind: u32, due: Millis, id: Id) -> Place {
     let mut place = [0; 20];
@@ -65,18 +106,52 @@ pub(super) fn id_of(place: &Place) -> Id {
     Id::from_be_bytes(array(&place[12..]))
 }
 
+/// The value of an entry of an index.
+pub(super) fn entry(place: &Place, attempts: u32) -> u64 {
+    u64::from(attempts) << 32 | u64::from(check(attempts.into(), place))
+}
+
+/// The attempts of an entry, and whether its checksum is right.
+pub(super) fn read_entry(place: &Place, value: u64) -> (u32, bool) {
+    let attempts = (value >> 32) as u32;
+    (attempts, entry(place, attempts) == value)
+}
+
 /// The value of a job: key and payload.
-pub(super) fn body(key: Option<&str>, payload: &[u8]) -> Vec<u8> {
+pub(super) fn body(id: Id, key: Option<&str>, payload: &[u8]) -> Vec<u8> {
     let key_bytes = key.unwrap_or_default().as_bytes();
     let length = key.map_or(0, |key| key.len() as u16 + 1);
-    let mut body = Vec::with_capacity(2 + key_bytes.len() + payload.len());
+    let mut body = Vec::with_capacity(6 + key_bytes.len() + payload.len());
+    body.extend_from_slice(&[0; 4]);
     body.extend_from_slice(&length.to_le_bytes());
     body.extend_from_slice(key_bytes);
     body.extend_from_slice(payload);
+    let sum = check(id, &body[4..]);
+    body[..4].copy_from_slice(&sum.to_le_bytes());
     body
 }
 
-/// Key and payload of a value. A damaged one has neither.
+/// What is in the value of a job.
+pub(super) struct Body<'a> {
+    pub(super) key: Option<&'a str>,
+    pub(super) payload: &'a [u8],
+    /// Its checksum is right.
+    pub(super) sound: bool,
+}
+
+pub(super) fn read_body(id: Id, value: &[u8]) -> Body<'_> {
+    let sound = value
+        .split_first_chunk()
+        .is_some_and(|(sum, rest)| u32::from_le_bytes(*sum) == check(id, rest));
+    let (key, payload) = parts(value.get(4..).unwrap_or_default());
+    Body {
+        key,
+        payload,
+        sound,
+    }
+}
+
+/// Key and payload, which is also all that format 1 had. A damaged value has neither.
 pub(super) fn parts(body: &[u8]) -> (Option<&str>, &[u8]) {
     let Some((length, rest)) = body.split_first_chunk() else {
         return (None, &[]);
@@ -90,50 +165,89 @@ pub(super) fn parts(body: &[u8]) -> (Option<&str>, &[u8]) {
     }
 }
 
-/// A value of `claimed`.
+/// A value of `claims`.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Claimed {
     pub(super) token: u64,
     pub(super) place: Place,
     pub(super) attempts: u32,
-    /// Taken up alone: the attempt is in `attempts` already.
-    pub(super) alone: bool,
+    pub(super) charged: bool,
 }
 
 impl Claimed {
-    pub(super) fn encode(&self) -> [u8; 33] {
-        let mut value = [0; 33];
+    pub(super) fn encode(&self) -> [u8; 37] {
+        let mut value = [0; 37];
         value[..8].copy_from_slice(&self.token.to_le_bytes());
         value[8..28].copy_from_slice(&self.place);
         value[28..32].copy_from_slice(&self.attempts.to_le_bytes());
-        value[32] = u8::from(self.alone);
+        value[32] = u8::from(self.charged);
+        let sum = check(0, &value[..33]);
+        value[33..].copy_from_slice(&sum.to_le_bytes());
         value
     }
 
-    pub(super) fn decode(value: &[u8; 33]) -> Claimed {
+    /// From the first 33 bytes, which is all that format 1 had.
+    pub(super) fn decode(value: &[u8]) -> Claimed {
         Claimed {
             token: u64::from_le_bytes(array(value)),
             place: array(&value[8..]),
             attempts: u32::from_le_bytes(array(&value[28..])),
-            alone: value[32] != 0,
+            charged: value[32] != 0,
+        }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        Standing {
+            state: if self.charged {
+                State::Charged
+            } else {
+                State::Claimed
+            },
+            due: due_of(&self.place),
+            attempts: self.attempts,
         }
     }
 }
 
-pub(super) fn encode_dead(kind: u32, attempts: u32, error: &str) -> Vec<u8> {
-    [
-        &kind.to_le_bytes(),
-        &attempts.to_le_bytes(),
-        error.as_bytes(),
-    ]
-    .concat()
+/// A value of `letters`.
+pub(super) struct Letter<'a> {
+    pub(super) kind: u32,
+    pub(super) attempts: u32,
+    pub(super) due: Millis,
+    pub(super) died: Millis,
+    pub(super) error: Cow<'a, str>,
 }
 
-pub(super) fn decode_dead(value: &[u8]) -> Option<(u32, u32, Cow<'_, str>)> {
-    let (kind, rest) = value.split_first_chunk()?;
-    let (attempts, error) = rest.split_first_chunk()?;
-    Some((
-        u32::from_le_bytes(*kind),
-        u32::from_le_bytes(*attempts),
-        String::from_utf8_lossy(error),
-    ))
+impl<'a> Letter<'a> {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut value = Vec::with_capacity(24 + self.error.len());
+        value.extend_from_slice(&self.kind.to_le_bytes());
+        value.extend_from_slice(&self.attempts.to_le_bytes());
+        value.extend_from_slice(&self.due.to_le_bytes());
+        value.extend_from_slice(&self.died.to_le_bytes());
+        value.extend_from_slice(self.error.as_bytes());
+        value
+    }
+
+    /// A damaged value is filled up with zeros.
+    pub(super) fn decode(value: &'a [u8]) -> Letter<'a> {
+        let mut head = [0; 24];
+        let length = value.len().min(24);
+        head[..length].copy_from_slice(&value[..length]);
+        Letter {
+            kind: u32::from_le_bytes(array(&head)),
+            attempts: u32::from_le_bytes(array(&head[4..])),
+            due: Millis::from_le_bytes(array(&head[8..])),
+            died: Millis::from_le_bytes(array(&head[16..])),
+            error: String::from_utf8_lossy(&value[length..]),
+        }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        Standing {
+            state: State::Dead,
+            due: self.due,
+            attempts: self.attempts,
+        }
+    }
 }

@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -18,10 +19,11 @@ use ::redb::{
     Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable,
     StorageError, TableError,
 };
+use parking_lot::RwLock;
 
-use super::layout::{FORMAT, KINDS, META};
+use super::layout::{FORMAT, KINDS, META, old};
 use super::work::Work;
-use super::{CACHE, Kinds, Numbers, RedbStore};
+use super::{CACHE, Kinds, Numbers, Open, RedbStore, Shared, upgrade};
 use crate::error::{Error, StoreError};
 
 /// The first bytes of every file of redb.
@@ -38,64 +40,106 @@ fn builder() -> Builder {
 }
 
 impl RedbStore {
-    /// Opens the store of this file, or makes it.
-    pub(crate) fn open(path: &Path, handled: &[String]) -> Result<RedbStore, Error> {
-        let mut tries = 0;
-        loop {
-            match guarded(path, || open_or_create(path)) {
-                Err(Error::InUse(_)) if tries < TRIES => {
-                    tries += 1;
-                    thread::sleep(PAUSE);
-                }
-                Err(error) => return Err(error),
-                Ok(database) => {
-                    let name = path.display().to_string();
-                    return guarded(path, || RedbStore::load(database, name, handled));
-                }
-            }
-        }
+    /// Opens the store of this file, or makes it. `verify`: all of it is read and checked.
+    pub(crate) fn open(path: &Path, handled: &[String], verify: bool) -> Result<RedbStore, Error> {
+        let path = path.to_owned();
+        let name = path.display().to_string();
+        let mut first = true;
+        RedbStore::start(
+            name,
+            handled,
+            Box::new(move || {
+                let mut database = open_patiently(&path)?;
+                guarded(&path, || {
+                    let length = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+                    upgrade::prepare(&mut database, &path, length, verify && first)
+                })?;
+                first = false;
+                Ok(database)
+            }),
+        )
     }
 
     /// The same over any storage, for tests of faults.
     #[cfg(test)]
     pub(crate) fn open_backend(
-        backend: impl StorageBackend,
+        backend: impl StorageBackend + Clone,
         handled: &[String],
     ) -> Result<RedbStore, Error> {
-        let name = "backend".to_owned();
-        let failed =
-            |error: ::redb::Error| Error::Store(StoreError::with("backend: cannot open", error));
-        let database = builder()
-            .create_with_backend(backend)
-            .map_err(|error| failed(error.into()))?;
-        let fresh = {
-            let transaction = database
-                .begin_read()
+        let open = move || {
+            let failed = |error: ::redb::Error| {
+                Error::Store(StoreError::with("backend: cannot open", error))
+            };
+            let database = builder()
+                .create_with_backend(backend.clone())
                 .map_err(|error| failed(error.into()))?;
-            format(&transaction).map_err(failed)?.is_none()
+            let fresh = {
+                let transaction = database
+                    .begin_read()
+                    .map_err(|error| failed(error.into()))?;
+                format(&transaction).map_err(failed)?.is_none()
+            };
+            if fresh {
+                initialize(&database).map_err(failed)?;
+            }
+            Ok(database)
         };
-        if fresh {
-            initialize(&database).map_err(failed)?;
-        }
-        RedbStore::load(database, name, handled)
+        RedbStore::start("backend".to_owned(), handled, Box::new(open))
     }
 
-    fn load(database: Database, name: String, handled: &[String]) -> Result<RedbStore, Error> {
-        let mut kinds = Kinds::default();
-        for (handler, kind) in handled.iter().enumerate() {
-            kinds.handlers.insert(kind.clone(), handler);
-        }
-        let last = read_meta(&database, &mut kinds)
-            .map_err(|error| StoreError::with(format!("{name}: cannot read"), error))?;
-        Ok(RedbStore {
-            database,
-            name,
-            kinds,
-            numbers: Numbers {
-                last,
-                reserved: last,
+    fn start(name: String, handled: &[String], mut open: Open) -> Result<RedbStore, Error> {
+        let database = open()?;
+        let mut store = RedbStore {
+            shared: Arc::new(Shared {
+                database: RwLock::new(None),
+                name,
+            }),
+            open,
+            kinds: Kinds {
+                handled: handled.iter().map(|kind| kind.as_str().into()).collect(),
+                ..Kinds::default()
             },
-        })
+            numbers: Numbers::default(),
+        };
+        store.load(database)?;
+        Ok(store)
+    }
+
+    /// Reads what is kept in memory of a file that was just opened.
+    pub(super) fn load(&mut self, database: Database) -> Result<(), StoreError> {
+        self.kinds.numbers.clear();
+        self.kinds.names.clear();
+        let kinds = &mut self.kinds;
+        let read = panic::catch_unwind(AssertUnwindSafe(|| read_meta(&database, kinds)));
+        let last = match read {
+            Ok(read) => read.map_err(|error| self.shared.failed("cannot read", error))?,
+            Err(payload) => {
+                let text = crate::engine::panic_text(&*payload);
+                return Err(StoreError::new(format!(
+                    "{} is damaged: {text}",
+                    self.shared.name
+                )));
+            }
+        };
+        self.numbers = Numbers {
+            last,
+            reserved: last,
+        };
+        *self.shared.database.write() = Some(database);
+        Ok(())
+    }
+}
+
+fn open_patiently(path: &Path) -> Result<Database, Error> {
+    let mut tries = 0;
+    loop {
+        match guarded(path, || open_or_create(path)) {
+            Err(Error::InUse(_)) if tries < TRIES => {
+                tries += 1;
+                thread::sleep(PAUSE);
+            }
+            opened => return opened,
+        }
     }
 }
 
@@ -197,7 +241,7 @@ fn open_existing(path: &Path) -> Result<Database, Error> {
 }
 
 /// The version of the layout; `None` if there is none of ours.
-fn format(transaction: &ReadTransaction) -> Result<Option<u64>, ::redb::Error> {
+pub(super) fn format(transaction: &ReadTransaction) -> Result<Option<u64>, ::redb::Error> {
     match transaction.open_table(META) {
         Ok(meta) => Ok(meta.get("format")?.map(|format| format.value())),
         Err(TableError::Storage(error)) => Err(error.into()),
@@ -216,7 +260,7 @@ fn check(path: &Path, database: &impl ReadableDatabase) -> Result<(), Error> {
         .begin_read()
         .map_err(|error| failed(error.into()))?;
     match format(&transaction).map_err(failed)? {
-        Some(FORMAT) => Ok(()),
+        Some(old::FORMAT | FORMAT) => Ok(()),
         Some(newer) if newer > FORMAT => Err(StoreError::new(format!(
             "{} was written by a newer version: its format is {newer}, this version knows {FORMAT}",
             path.display()
@@ -231,12 +275,9 @@ fn initialize(database: &Database) -> Result<(), ::redb::Error> {
     transaction.set_quick_repair(true);
     {
         let mut kinds = Kinds::default();
-        let mut numbers = Numbers {
-            last: 0,
-            reserved: 0,
-        };
+        let mut numbers = Numbers::default();
         // Makes every table.
-        let mut work = Work::new(&transaction, &mut kinds, &mut numbers)?;
+        let mut work = Work::new(&transaction, &mut kinds, &mut numbers, 0)?;
         work.meta.insert("format", FORMAT)?;
         work.meta.insert("last", 0)?;
     }
@@ -337,7 +378,7 @@ fn is_begun(file: &File, temporary: &Path) -> io::Result<Result<bool, Error>> {
 /// Is it a database without a table, or a store that never had a job? A store with jobs may have that name as well.
 fn is_bare(database: &Database) -> Result<bool, ::redb::Error> {
     let transaction = database.begin_read()?;
-    if format(&transaction)? == Some(FORMAT) {
+    if matches!(format(&transaction)?, Some(old::FORMAT | FORMAT)) {
         return Ok(transaction
             .open_table(META)?
             .get("last")?

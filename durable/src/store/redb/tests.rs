@@ -3,14 +3,31 @@
 use std::io;
 use std::sync::Arc;
 
-use ::redb::{ReadableDatabase, StorageBackend};
+use ::redb::{ReadableTable, StorageBackend};
 use parking_lot::Mutex;
 
-use super::layout::{KEYS, KINDS, META};
+mod upgrade;
+
+use super::layout::{BODIES, CLAIMS, ERRORS, KEYS, KINDS, LETTERS, META};
 use super::*;
-use crate::store::Verdict;
-use crate::time::Millis;
+use crate::store::{Id, New, Verdict};
 use crate::{DurableTimer, Error, Outcome};
+
+impl RedbStore {
+    /// Flips a bit in the payload of a job, if there is such a job.
+    pub(crate) fn flip_body(&mut self, id: Id) {
+        let work = |work: &mut Work<'_>| {
+            let body = work.bodies.get(id)?.map(|body| body.value().to_vec());
+            if let Some(mut body) = body {
+                *body.last_mut().unwrap() ^= 1;
+                work.bodies.insert(id, body.as_slice())?;
+                work.written = true;
+            }
+            Ok(())
+        };
+        self.write("cannot flip", 0, true, work).unwrap();
+    }
+}
 
 /// A disk with a cache: what was written but not synced may be lost, in part and in any order.
 #[derive(Debug, Clone, Default)]
@@ -163,63 +180,73 @@ fn handled() -> Vec<String> {
 
 /// All that is stored.
 fn content(store: &RedbStore) -> Vec<String> {
-    let transaction = store.database.begin_read().unwrap();
+    let database = store.shared.database.read();
+    let transaction = database.as_ref().unwrap().begin_read().unwrap();
     let mut all = Vec::new();
     macro_rules! read {
-        ($table:expr) => {
-            for entry in transaction.open_table($table).unwrap().iter().unwrap() {
+        ($($table:expr),*) => {
+            $(for entry in transaction.open_table($table).unwrap().iter().unwrap() {
                 let (key, value) = entry.unwrap();
                 all.push(format!("{} {:?} {:?}", $table, key.value(), value.value()));
-            }
+            })*
         };
     }
-    read!(META);
-    read!(KINDS);
-    read!(JOBS);
-    read!(WAITING);
-    read!(INTERRUPTIONS);
-    read!(KEYS);
-    read!(CLAIMED);
-    read!(DEAD);
+    read!(
+        META, KINDS, BODIES, DUE, SUSPECTS, KEYS, CLAIMS, LETTERS, ERRORS
+    );
     all
 }
 
-/// Transactions of every sort. What they claim is finished by later ones.
-fn transactions(seed: u64) -> Vec<Vec<Op>> {
+/// A batch of every sort. What it claims is finished by later ones.
+type Transaction = (Vec<Call>, Vec<End>, ClaimRequest);
+
+fn transactions(seed: u64) -> Vec<Transaction> {
     let mut random = Random(seed);
     let mut all = Vec::new();
     for number in 0..12 {
-        let mut ops = Vec::new();
+        let (mut calls, mut ends) = (Vec::new(), Vec::new());
         for _ in 0..=random.below(6) {
             let key = format!("k{}", random.below(6));
             let due = random.below(100) as Millis;
-            ops.push(match random.below(8) {
-                0 => Op::Cancel { key },
-                1 => Op::Move { key, due },
-                2 => Op::Finish {
+            match random.below(8) {
+                0 => calls.push(Call::Cancel { key }),
+                1 => calls.push(Call::Move { key, due }),
+                2 => ends.push(End {
                     id: random.below(20),
                     token: random.below(40),
-                    verdict: Verdict::Retry { due, attempts: 1 },
-                },
-                _ => Op::Schedule {
+                    kind: "mail".into(),
+                    verdict: Verdict::Retry {
+                        due,
+                        error: Some("busy".to_owned()),
+                    },
+                }),
+                _ => calls.push(Call::Schedule(vec![New {
                     kind: ["mail", "call", "fax"][random.below(3) as usize].to_owned(),
                     key: (random.below(2) == 0).then_some(key),
                     payload: vec![number as u8; random.below(3000) as usize],
                     due,
                     replace: random.below(2) == 0,
-                },
-            });
+                }])),
+            }
         }
-        if random.below(2) == 0 {
-            ops.push(Op::Claim {
-                until: 60,
-                limit: 3,
-                bytes: 10_000,
-            });
-        }
-        all.push(ops);
+        let claim = ClaimRequest {
+            now: 0,
+            until: 60,
+            limit: 3 * random.below(2) as usize,
+            bytes: 10_000,
+            suspect: None,
+            room: vec![9, 9],
+        };
+        all.push((calls, ends, claim));
     }
     all
+}
+
+fn commit(
+    store: &mut RedbStore,
+    (calls, ends, claim): &Transaction,
+) -> std::result::Result<Committed, StoreError> {
+    store.commit(calls, ends, claim, Instant::now())
 }
 
 #[test]
@@ -234,8 +261,8 @@ fn a_crash_leaves_the_old_or_the_new_state() {
         let mut store = RedbStore::open_backend(disk.clone(), &handled()).unwrap();
         let start = disk.count();
         let mut states = vec![content(&store)];
-        for ops in &transactions {
-            store.commit(ops).unwrap();
+        for batch in &transactions {
+            commit(&mut store, batch).unwrap();
             states.push(content(&store));
         }
         let end = disk.count();
@@ -251,7 +278,7 @@ fn a_crash_leaves_the_old_or_the_new_state() {
         );
         let committed = transactions
             .iter()
-            .take_while(|ops| store.commit(ops).is_ok())
+            .take_while(|batch| commit(&mut store, batch).is_ok())
             .count();
         let left = disk.crash(&mut random);
         drop(store);
@@ -297,17 +324,18 @@ fn a_failing_disk_poisons_the_timer(kind: io::ErrorKind) {
         assert!(std::error::Error::source(&error).is_some());
         assert!(error.to_string().contains("cannot write"), "{error}");
         // Nothing pretends to be durable.
-        assert!(matches!(
-            timer.job("mail").after(hour),
-            Err(Error::Poisoned)
-        ));
-        assert!(matches!(timer.cancel("stored"), Err(Error::Poisoned)));
-        assert!(matches!(
-            timer.reschedule("stored", hour),
-            Err(Error::Poisoned)
-        ));
-        assert!(matches!(timer.pending(), Err(Error::Poisoned)));
-        assert!(matches!(timer.stop(), Err(Error::Poisoned)));
+        for refused in [
+            timer.job("mail").after(hour).map(|_| ()),
+            timer.cancel("stored").map(|_| ()),
+            timer.reschedule("stored", hour).map(|_| ()),
+            timer.pending().map(|_| ()),
+            timer.stop(),
+        ] {
+            let Err(Error::Poisoned { cause }) = refused else {
+                panic!("{refused:?}")
+            };
+            assert!(cause.to_string().contains("backend: cannot"), "{cause}");
+        }
         assert!(timer.stop().is_ok());
         drop(timer);
 
@@ -330,6 +358,40 @@ fn a_failed_write_poisons_the_timer() {
 #[test]
 fn a_full_disk_poisons_the_timer() {
     a_failing_disk_poisons_the_timer(io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn a_disk_that_has_room_again_is_used_again() {
+    let disk = Disk::default();
+    let timer = timer_on(&disk).unwrap();
+    let soon = std::time::Duration::from_millis(100);
+    let mut stored = 0;
+    for failing in [3, 7, 20] {
+        disk.break_at(disk.count() + failing, io::ErrorKind::StorageFull);
+        while timer.job("mail").after(soon).is_ok() {
+            stored += 1;
+        }
+        assert!(matches!(timer.pending(), Err(Error::Poisoned { .. })));
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        disk.0.lock().broken = None;
+        let start = std::time::Instant::now();
+        while timer.pending().is_err() {
+            assert!(start.elapsed().as_secs() < 30, "it stays poisoned");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        // A call that was refused may have been stored.
+        timer.job("mail").after(soon).unwrap();
+        stored += 1;
+    }
+    while timer.pending().unwrap() > 0 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(
+        timer.stats().fired >= stored,
+        "{stored} {:?}",
+        timer.stats()
+    );
+    timer.stop().unwrap();
 }
 
 #[test]

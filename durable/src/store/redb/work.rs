@@ -1,18 +1,24 @@
 //! One write transaction: what each operation does to the tables.
 
-use ::redb::{ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use ::redb::{ReadableTable, Table, WriteTransaction};
 
 use super::super::{
-    Claim, Earliest, INTERRUPTED, Id, Judge, MAX_KINDS, Op, Reply, Verdict, earlier,
+    Call, Claim, ClaimRequest, DAMAGED, Earliest, End, INTERRUPTED, Id, Judge, MAX_KINDS, New,
+    Recovered, Reply, room_left,
 };
-use super::index::in_order;
+use super::index::{earliest, in_order};
 use super::layout::{
-    CLAIMED, Claimed, DEAD, INTERRUPTIONS, JOBS, KEYS, KINDS, META, Place, WAITING, array, body,
-    decode_dead, due_of, encode_dead, id_of, kind_of, parts, place,
+    BODIES, CLAIMS, Claimed, DUE, ERRORS, KEYS, KINDS, LETTERS, Letter, META, PAUSED, Place,
+    SUSPECTS, array, body, due_of, entry, id_of, kind_of, place, read_body, read_entry,
 };
-use super::{Kinds, Numbers, Result, read_dead, read_pending};
+use super::{Kinds, Numbers, Result};
 use crate::broken::{self, Defect};
 use crate::job::Scheduled;
+use crate::job::state::{After, Event, Standing, State, after};
 use crate::time::Millis;
 
 /// Numbers are reserved so many at a time, so that few commits have to write the last one. A crash leaves a gap.
@@ -22,16 +28,20 @@ const RESERVE: u64 = 1000;
 pub(super) struct Work<'t> {
     pub(super) meta: Table<'t, &'static str, u64>,
     kind_numbers: Table<'t, &'static str, u32>,
-    jobs: Table<'t, u64, &'static [u8]>,
-    waiting: Table<'t, &'static Place, u32>,
-    interrupted: Table<'t, &'static Place, u32>,
-    keys: Table<'t, &'static str, &'static [u8; 21]>,
-    pub(super) claimed: Table<'t, u64, &'static [u8; 33]>,
-    dead: Table<'t, u64, &'static [u8]>,
+    pub(super) bodies: Table<'t, u64, &'static [u8]>,
+    pub(super) due: Table<'t, &'static Place, u64>,
+    pub(super) suspects: Table<'t, &'static Place, u64>,
+    pub(super) keys: Table<'t, &'static str, &'static [u8; 21]>,
+    pub(super) claims: Table<'t, u64, &'static [u8; 37]>,
+    pub(super) letters: Table<'t, u64, &'static [u8]>,
+    errors: Table<'t, u64, &'static str>,
+    paused: Table<'t, &'static str, ()>,
     kinds: &'t mut Kinds,
     numbers: &'t mut Numbers,
-    written: bool,
-    earliest: Earliest,
+    pub(super) now: Millis,
+    pub(super) written: bool,
+    /// Jobs that died.
+    pub(super) died: Vec<Id>,
 }
 
 impl<'t> Work<'t> {
@@ -39,30 +49,34 @@ impl<'t> Work<'t> {
         transaction: &'t WriteTransaction,
         kinds: &'t mut Kinds,
         numbers: &'t mut Numbers,
+        now: Millis,
     ) -> Result<Work<'t>> {
         Ok(Work {
             meta: transaction.open_table(META)?,
             kind_numbers: transaction.open_table(KINDS)?,
-            jobs: transaction.open_table(JOBS)?,
-            waiting: transaction.open_table(WAITING)?,
-            interrupted: transaction.open_table(INTERRUPTIONS)?,
+            bodies: transaction.open_table(BODIES)?,
+            due: transaction.open_table(DUE)?,
+            suspects: transaction.open_table(SUSPECTS)?,
             keys: transaction.open_table(KEYS)?,
-            claimed: transaction.open_table(CLAIMED)?,
-            dead: transaction.open_table(DEAD)?,
+            claims: transaction.open_table(CLAIMS)?,
+            letters: transaction.open_table(LETTERS)?,
+            errors: transaction.open_table(ERRORS)?,
+            paused: transaction.open_table(PAUSED)?,
             kinds,
             numbers,
+            now,
             written: false,
-            earliest: Earliest::default(),
+            died: Vec::new(),
         })
     }
 
-    /// Reserves numbers if they have run out. Whether there is anything to commit, and the earliest due times put in.
-    pub(super) fn end(mut self) -> Result<(bool, Earliest)> {
+    /// Reserves numbers if they have run out. Whether there is anything to commit.
+    pub(super) fn end(mut self) -> Result<bool> {
         if self.numbers.last > self.numbers.reserved {
             self.numbers.reserved = self.numbers.last + RESERVE;
             self.meta.insert("last", self.numbers.reserved)?;
         }
-        Ok((self.written, self.earliest))
+        Ok(self.written)
     }
 
     fn number(&mut self) -> u64 {
@@ -70,339 +84,404 @@ impl<'t> Work<'t> {
         self.numbers.last
     }
 
-    /// The number of a kind; `None` if it is new and there are too many.
-    fn kind(&mut self, name: &str) -> Result<Option<u32>> {
-        if let Some(&number) = self.kinds.numbers.get(name) {
-            return Ok(Some(number));
+    fn index(&mut self, state: State) -> &mut Table<'t, &'static Place, u64> {
+        if state == State::Suspect {
+            &mut self.suspects
+        } else {
+            &mut self.due
         }
-        let number = self.kinds.numbers.len();
-        if number >= MAX_KINDS {
-            return Ok(None);
-        }
-        let number = number as u32;
-        self.kind_numbers.insert(name, number)?;
-        self.kinds.add(name, number);
-        Ok(Some(number))
     }
 
-    fn holder(&self, key: &str) -> Result<Option<(Place, bool)>> {
-        Ok(self
-            .keys
-            .get(key)?
-            .map(|value| (array(value.value()), value.value()[20] != 0)))
+    /// The job that waits under a key: its place and how it stands.
+    fn holder(&self, key: &str) -> Result<Option<(Place, Standing)>> {
+        let Some(value) = self.keys.get(key)? else {
+            return Ok(None);
+        };
+        let (place, suspect): (Place, bool) = (array(value.value()), value.value()[20] != 0);
+        let (index, state) = if suspect {
+            (&self.suspects, State::Suspect)
+        } else {
+            (&self.due, State::Waiting)
+        };
+        // Missing only in a damaged file: then nobody holds the key.
+        Ok(index.get(&place)?.map(|value| {
+            let (attempts, _) = read_entry(&place, value.value());
+            let due = due_of(&place);
+            (
+                place,
+                Standing {
+                    state,
+                    due,
+                    attempts,
+                },
+            )
+        }))
     }
 
     /// Puts a job into one of the indexes, with its key if it has one.
-    fn enter(
-        &mut self,
-        place: &Place,
-        attempts: u32,
-        key: Option<&str>,
-        interrupted: bool,
-    ) -> Result<()> {
-        let index = if interrupted {
-            &mut self.interrupted
-        } else {
-            &mut self.waiting
-        };
-        index.insert(place, attempts)?;
+    fn enter(&mut self, kind: u32, id: Id, standing: Standing, key: Option<&str>) -> Result<()> {
+        let place = place(kind, standing.due, id);
+        self.index(standing.state)
+            .insert(&place, entry(&place, standing.attempts))?;
         if let Some(key) = key {
             let mut value = [0; 21];
-            value[..20].copy_from_slice(place);
-            value[20] = u8::from(interrupted);
+            value[..20].copy_from_slice(&place);
+            value[20] = u8::from(standing.state == State::Suspect);
             self.keys.insert(key, &value)?;
-        }
-        if self.kinds.handled.contains_key(&kind_of(place)) {
-            let earliest = if interrupted {
-                &mut self.earliest.interrupted
-            } else {
-                &mut self.earliest.waiting
-            };
-            *earliest = earlier(*earliest, Some(due_of(place)));
         }
         self.written = true;
         Ok(())
-    }
-
-    /// Takes a job out of its index. The number of its attempts.
-    fn leave(&mut self, place: &Place, interrupted: bool) -> Result<Option<u32>> {
-        self.written = true;
-        let index = if interrupted {
-            &mut self.interrupted
-        } else {
-            &mut self.waiting
-        };
-        Ok(index.remove(place)?.map(|attempts| attempts.value()))
     }
 
     /// Lets a job that was claimed or dead wait again. It takes its key if that is free, and else goes on without.
-    fn put_back(&mut self, place: &Place, attempts: u32, interrupted: bool) -> Result<()> {
-        let id = id_of(place);
-        let key = match self.jobs.get(id)? {
-            Some(job) => parts(job.value()).0.map(str::to_owned),
+    fn enter_again(&mut self, kind: u32, id: Id, standing: Standing) -> Result<()> {
+        let mut key = match self.bodies.get(id)? {
+            Some(value) => read_body(id, value.value()).key.map(str::to_owned),
             None => None,
         };
-        match key {
-            Some(key) if self.holder(&key)?.is_some() => {
-                let without = {
-                    let job = self.jobs.get(id)?;
-                    body(None, job.as_ref().map_or(&[], |job| parts(job.value()).1))
-                };
-                self.jobs.insert(id, without.as_slice())?;
-                self.enter(place, attempts, None, interrupted)
-            }
-            key => self.enter(place, attempts, key.as_deref(), interrupted),
+        if let Some(taken) = &key
+            && self.holder(taken)?.is_some()
+        {
+            let without = {
+                let value = self.bodies.get(id)?;
+                let value = value.as_ref().map_or(&[][..], |value| value.value());
+                body(id, None, read_body(id, value).payload)
+            };
+            self.bodies.insert(id, without.as_slice())?;
+            key = None;
         }
+        self.enter(kind, id, standing, key.as_deref())
     }
 
-    fn bury(&mut self, place: &Place, attempts: u32, error: &str) -> Result<()> {
-        let value = encode_dead(kind_of(place), attempts, error);
-        self.dead.insert(id_of(place), value.as_slice())?;
+    pub(super) fn mark_dead(
+        &mut self,
+        kind: u32,
+        id: Id,
+        standing: Standing,
+        error: &str,
+    ) -> Result<()> {
+        let letter = Letter {
+            kind,
+            attempts: standing.attempts,
+            due: standing.due,
+            died: self.now,
+            error: Cow::Borrowed(error),
+        };
+        self.letters.insert(id, letter.encode().as_slice())?;
+        self.died.push(id);
         self.written = true;
         Ok(())
     }
 
-    pub(super) fn apply(&mut self, op: &Op) -> Result<Reply> {
-        Ok(match op {
-            Op::Schedule {
-                kind,
-                key,
-                payload,
-                due,
-                replace,
-            } => self
-                .schedule(kind, key.as_deref(), payload, *due, *replace)?
-                .map_or(Reply::TooManyKinds, Reply::Scheduled),
-            Op::Move { key, due } => Reply::Found(self.move_to(key, *due)?),
-            Op::Cancel { key } => Reply::Found(self.cancel(key)?),
-            Op::Claim {
-                until,
-                limit,
-                bytes,
-            } => self.claim_waiting(*until, *limit, *bytes)?,
-            Op::ClaimAlone { until } => self.claim_alone(*until)?,
-            Op::Finish { id, token, verdict } => Reply::Found(self.finish(*id, *token, verdict)?),
-            Op::Revive { id, due } => Reply::Found(self.revive(*id, *due)?),
-            Op::Discard { id } => Reply::Found(self.discard(*id)?),
-            Op::Pending => {
-                Reply::Pending(self.waiting.len()? + self.interrupted.len()? + self.claimed.len()?)
+    pub(super) fn apply(&mut self, call: &Call) -> Result<Reply> {
+        Ok(match call {
+            Call::Schedule(new) => {
+                if self.has_room_for_kinds(new)? {
+                    let mut scheduled = Vec::with_capacity(new.len());
+                    for new in new {
+                        scheduled.push(self.schedule(new)?);
+                    }
+                    Reply::Scheduled(scheduled)
+                } else {
+                    Reply::TooManyKinds
+                }
             }
-            Op::List { limit } => Reply::List(read_pending(
-                &self.jobs,
-                &self.waiting,
-                &self.interrupted,
-                &self.claimed,
-                self.kinds,
-                *limit,
-            )?),
-            Op::Dead { limit } => {
-                Reply::Dead(read_dead(&self.jobs, &self.dead, self.kinds, *limit)?)
+            Call::Move { key, due } => self.by_key(key, Event::Move { due: *due })?,
+            Call::Cancel { key } => self.by_key(key, Event::Cancel)?,
+            Call::Revive { ids, due } => self.dead(ids, Event::Revive { due: *due })?,
+            Call::Discard { ids } => self.dead(ids, Event::Discard)?,
+            Call::Pause { kind, paused } => {
+                let before = if *paused {
+                    self.paused.insert(kind.as_str(), ())?.is_some()
+                } else {
+                    self.paused.remove(kind.as_str())?.is_some()
+                };
+                let changed = before != *paused;
+                self.written |= changed;
+                Reply::Count(changed.into())
             }
         })
     }
 
-    fn schedule(
-        &mut self,
-        kind: &str,
-        key: Option<&str>,
-        payload: &[u8],
-        due: Millis,
-        replace: bool,
-    ) -> Result<Option<Scheduled>> {
-        let holder = match key {
+    /// Can the kinds of these be numbered? Looked at before anything is written.
+    fn has_room_for_kinds(&self, new: &[New]) -> Result<bool> {
+        let mut unknown = HashSet::new();
+        for new in new {
+            if !self.kinds.numbers.contains_key(new.kind.as_str()) {
+                let kept = match &new.key {
+                    Some(key) if !new.replace => self.holder(key)?.is_some(),
+                    _ => false,
+                };
+                if !kept {
+                    unknown.insert(new.kind.as_str());
+                }
+            }
+        }
+        Ok(unknown.is_empty() || self.kinds.numbers.len() + unknown.len() <= MAX_KINDS)
+    }
+
+    fn schedule(&mut self, new: &New) -> Result<Scheduled> {
+        let holder = match &new.key {
             Some(key) => self.holder(key)?,
             None => None,
         };
-        if holder.is_some() && !replace {
-            return Ok(Some(Scheduled::Kept));
+        if let Some((place, _)) = &holder
+            && !new.replace
+        {
+            return Ok(Scheduled::Kept(id_of(place)));
         }
-        let Some(kind) = self.kind(kind)? else {
-            return Ok(None);
-        };
-        let (id, answer) = match holder {
-            Some((old, interrupted)) => {
-                self.leave(&old, interrupted)?;
-                (id_of(&old), Scheduled::Replaced)
-            }
-            None => (self.number(), Scheduled::New),
-        };
-        self.jobs.insert(id, body(key, payload).as_slice())?;
-        self.enter(&place(kind, due, id), 0, key, false)?;
-        Ok(Some(answer))
-    }
-
-    fn move_to(&mut self, key: &str, due: Millis) -> Result<bool> {
-        let Some((old, interrupted)) = self.holder(key)? else {
-            return Ok(false);
-        };
-        let attempts = if broken::is(Defect::StaleEntry) {
-            0
+        let kind = if let Some(&kind) = self.kinds.numbers.get(new.kind.as_str()) {
+            kind
         } else {
-            self.leave(&old, interrupted)?.unwrap_or(0)
+            let kind = self.kinds.numbers.len() as u32;
+            self.kind_numbers.insert(new.kind.as_str(), kind)?;
+            self.kinds.add(&new.kind, kind);
+            kind
         };
-        self.enter(
-            &place(kind_of(&old), due, id_of(&old)),
+        let mut standing = Standing::new(new.due);
+        let (id, answer) = if let Some((place, from)) = holder {
+            self.index(from.state).remove(&place)?;
+            if let Some(After::Is(to)) = after(from, Event::Replace { due: new.due }) {
+                standing = to;
+            }
+            let id = id_of(&place);
+            (id, Scheduled::Replaced(id))
+        } else {
+            let id = self.number();
+            (id, Scheduled::New(id))
+        };
+        self.bodies
+            .insert(id, body(id, new.key.as_deref(), &new.payload).as_slice())?;
+        self.enter(kind, id, standing, new.key.as_deref())?;
+        Ok(answer)
+    }
+
+    /// Moves or cancels the job that waits under a key.
+    fn by_key(&mut self, key: &str, event: Event) -> Result<Reply> {
+        let Some((place, from)) = self.holder(key)? else {
+            return Ok(Reply::Count(0));
+        };
+        let Some(to) = after(from, event) else {
+            return Ok(Reply::Count(0));
+        };
+        if !broken::is(Defect::StaleEntry) || to == After::Gone {
+            self.index(from.state).remove(&place)?;
+        }
+        self.written = true;
+        match to {
+            After::Is(to) => self.enter(kind_of(&place), id_of(&place), to, Some(key))?,
+            After::Gone => {
+                self.keys.remove(key)?;
+                self.forget(id_of(&place), from.attempts)?;
+            }
+        }
+        Ok(Reply::Count(1))
+    }
+
+    /// Revives or discards dead jobs.
+    fn dead(&mut self, ids: &[Id], event: Event) -> Result<Reply> {
+        let mut count = 0;
+        for &id in ids {
+            let Some((kind, from)) = self.letters.remove(id)?.map(|value| {
+                let letter = Letter::decode(value.value());
+                (letter.kind, letter.standing())
+            }) else {
+                continue;
+            };
+            self.written = true;
+            count += 1;
+            match after(from, event) {
+                Some(After::Is(to)) => self.enter_again(kind, id, to)?,
+                _ => self.forget(id, 0)?,
+            }
+        }
+        Ok(Reply::Count(count))
+    }
+
+    /// Removes what is left of a job that is gone. Only one that was tried before has a reason.
+    fn forget(&mut self, id: Id, attempts: u32) -> Result<()> {
+        self.bodies.remove(id)?;
+        if attempts > 0 {
+            self.errors.remove(id)?;
+        }
+        Ok(())
+    }
+
+    /// Claims the job of an entry; `None` if it is damaged, and then it is dead.
+    fn claim_one(&mut self, place: &Place, value: u64, state: State) -> Result<Option<Claim>> {
+        let (id, due) = (id_of(place), due_of(place));
+        let (attempts, mut sound) = read_entry(place, value);
+        let from = Standing {
+            state,
+            due,
             attempts,
-            Some(key),
-            interrupted,
-        )?;
-        Ok(true)
-    }
-
-    fn cancel(&mut self, key: &str) -> Result<bool> {
-        let Some((place, interrupted)) = self.holder(key)? else {
-            return Ok(false);
         };
-        self.leave(&place, interrupted)?;
-        self.keys.remove(key)?;
-        self.jobs.remove(id_of(&place))?;
-        Ok(true)
-    }
-
-    fn claim(&mut self, place: &Place, attempts: u32, alone: bool) -> Result<Option<Claim>> {
-        let id = id_of(place);
-        self.leave(place, alone)?;
-        let Some((key, payload)) = self.jobs.get(id)?.map(|job| {
-            let (key, payload) = parts(job.value());
-            (key.map(str::to_owned), payload.to_vec())
+        self.index(state).remove(place)?;
+        self.written = true;
+        let Some((key, payload)) = self.bodies.get(id)?.map(|value| {
+            let body = read_body(id, value.value());
+            sound &= body.sound;
+            (body.key.map(str::to_owned), body.payload.to_vec())
         }) else {
             log::error!("job {id} has no body: the file is damaged");
             return Ok(None);
         };
         if let Some(key) = &key
             && self
-                .holder(key)?
-                .is_some_and(|(holder, _)| id_of(&holder) == id)
+                .keys
+                .get(key.as_str())?
+                .is_some_and(|value| id_of(&array(value.value())) == id)
         {
             self.keys.remove(key.as_str())?;
         }
+        let kind = self.kinds.names.get(&kind_of(place)).cloned();
+        let event = if sound { Event::Claim } else { Event::Damaged };
+        let Some(After::Is(to)) = after(from, event) else {
+            return Ok(None);
+        };
+        let Some(kind) = kind.filter(|_| to.state.is_claim()) else {
+            log::error!("job {id}: {DAMAGED}");
+            self.mark_dead(kind_of(place), id, to, DAMAGED)?;
+            return Ok(None);
+        };
         let token = self.number();
-        let attempts = attempts + u32::from(alone);
-        self.claimed.insert(
-            id,
-            &Claimed {
-                token,
-                place: *place,
-                attempts,
-                alone,
-            }
-            .encode(),
-        )?;
+        let claimed = Claimed {
+            token,
+            place: *place,
+            attempts: to.attempts,
+            charged: to.state == State::Charged,
+        };
+        self.claims.insert(id, &claimed.encode())?;
         Ok(Some(Claim {
             id,
             token,
-            handler: self
-                .kinds
-                .handled
-                .get(&kind_of(place))
-                .copied()
-                .unwrap_or_default(),
+            kind,
             key,
             payload,
-            due: due_of(place),
-            attempt: attempts + u32::from(!alone),
-            alone,
+            due,
+            attempt: to.attempt(),
+            charged: claimed.charged,
         }))
     }
 
-    fn claim_waiting(&mut self, until: Millis, limit: usize, bytes: usize) -> Result<Reply> {
-        let mut found = Vec::new();
-        let mut next = in_order(&self.waiting, self.kinds, limit, |place, attempts| {
-            let due = due_of(&place) <= until;
-            if due {
-                found.push((place, attempts));
+    pub(super) fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>> {
+        let mut claims = Vec::new();
+        if let Some(until) = request.suspect {
+            let mut first = None;
+            in_order(
+                &self.suspects,
+                self.kinds.open(&request.room),
+                |place, value| {
+                    first = (due_of(&place) <= until).then_some((place, value));
+                    false
+                },
+            )?;
+            if let Some((place, value)) = first {
+                claims.extend(self.claim_one(&place, value, State::Suspect)?);
             }
-            due
-        })?;
-        let mut claims: Vec<Claim> = Vec::with_capacity(found.len());
+        }
+        let mut found = Vec::new();
+        if request.limit > 0 {
+            in_order(&self.due, self.kinds.open(&request.room), |place, value| {
+                let due = due_of(&place) <= request.until;
+                if due {
+                    found.push((place, value));
+                }
+                due && found.len() < request.limit
+            })?;
+        }
         let mut used = 0;
-        for (place, attempts) in &found {
-            if used > bytes {
-                next = Some(due_of(place));
+        for (place, value) in found {
+            if used > request.bytes {
                 break;
             }
-            if let Some(claim) = self.claim(place, *attempts, false)? {
+            if let Some(claim) = self.claim_one(&place, value, State::Waiting)? {
                 used += claim.payload.len();
                 claims.push(claim);
             }
         }
-        Ok(Reply::Claimed { claims, next })
+        Ok(claims)
     }
 
-    fn claim_alone(&mut self, until: Millis) -> Result<Reply> {
-        let mut found = None;
-        let next = in_order(&self.interrupted, self.kinds, 1, |place, attempts| {
-            let due = due_of(&place) <= until;
-            if due {
-                found = Some((place, attempts));
-            }
-            due
-        })?;
-        let mut claims = Vec::new();
-        if let Some((place, attempts)) = &found {
-            claims.extend(self.claim(place, *attempts, true)?);
-        }
-        Ok(Reply::Claimed { claims, next })
+    pub(super) fn earliest(&self, room: &[usize], claims: &[Claim]) -> Result<Earliest> {
+        let room = room_left(room, &self.kinds.handled, claims);
+        Ok(Earliest {
+            waiting: earliest(&self.due, self.kinds.open(&room))?,
+            suspect: earliest(&self.suspects, self.kinds.open(&room))?,
+        })
     }
 
-    fn finish(&mut self, id: Id, token: u64, verdict: &Verdict) -> Result<bool> {
-        let claim = match self.claimed.get(id)? {
+    /// Ends a claim, if it still has this token.
+    pub(super) fn finish(&mut self, end: &End) -> Result<bool> {
+        let claim = match self.claims.get(end.id)? {
             Some(value) => Claimed::decode(value.value()),
             None => return Ok(false),
         };
-        if claim.token != token {
+        if claim.token != end.token {
             return Ok(false);
         }
-        self.claimed.remove(id)?;
+        let error = end.verdict.error();
+        self.settle(end.id, &claim, end.verdict.event(), error)?;
+        Ok(true)
+    }
+
+    /// A claim ends by this event.
+    fn settle(&mut self, id: Id, claim: &Claimed, event: Event, error: Option<&str>) -> Result<()> {
+        let from = claim.standing();
+        let kind = kind_of(&claim.place);
+        self.claims.remove(id)?;
         self.written = true;
-        match verdict {
-            Verdict::Done => {
-                self.jobs.remove(id)?;
+        match after(from, event) {
+            Some(After::Is(to)) if to.state == State::Dead => {
+                if to.attempts > 1 {
+                    self.errors.remove(id)?;
+                }
+                self.mark_dead(kind, id, to, error.unwrap_or(INTERRUPTED))
             }
-            Verdict::GiveBack => {
-                let attempts = claim.attempts - u32::from(claim.alone);
-                self.put_back(&claim.place, attempts, claim.alone)?;
+            Some(After::Is(to)) => {
+                if let Some(error) = error {
+                    self.errors.insert(id, error)?;
+                }
+                self.enter_again(kind, id, to)
             }
-            Verdict::Retry { due, attempts } => {
-                let place = place(kind_of(&claim.place), *due, id);
-                self.put_back(&place, *attempts, false)?;
-            }
-            Verdict::Dead { attempts, error } => self.bury(&claim.place, *attempts, error)?,
-        }
-        Ok(true)
-    }
-
-    /// The process died with this claim.
-    pub(super) fn interrupt(&mut self, id: Id, claim: &Claimed, judge: Judge<'_>) -> Result<()> {
-        self.claimed.remove(id)?;
-        if !claim.alone {
-            let attempts = claim.attempts + u32::from(broken::is(Defect::ChargeBystanders));
-            return self.put_back(&claim.place, attempts, true);
-        }
-        match judge(id, claim.attempts) {
-            Verdict::Retry { due, attempts } => {
-                self.put_back(&place(kind_of(&claim.place), due, id), attempts, true)
-            }
-            _ => self.bury(&claim.place, claim.attempts, INTERRUPTED),
+            _ => self.forget(id, from.attempts),
         }
     }
 
-    fn revive(&mut self, id: Id, due: Millis) -> Result<bool> {
-        let kind = match self.dead.remove(id)? {
-            Some(value) => decode_dead(value.value()).map(|(kind, _, _)| kind),
-            None => None,
-        };
-        let Some(kind) = kind else { return Ok(false) };
-        self.put_back(&place(kind, due, id), 0, false)?;
-        Ok(true)
+    fn all_claims(&self) -> Result<Vec<(Id, Claimed)>> {
+        let mut claims = Vec::new();
+        for entry in self.claims.iter()? {
+            let (id, value) = entry?;
+            claims.push((id.value(), Claimed::decode(value.value())));
+        }
+        Ok(claims)
     }
 
-    fn discard(&mut self, id: Id) -> Result<bool> {
-        if self.dead.remove(id)?.is_none() {
-            return Ok(false);
+    /// The process died with all its claims.
+    pub(super) fn recover(&mut self, judge: Judge<'_>) -> Result<Recovered> {
+        let claims = self.all_claims()?;
+        let found = claims.len();
+        for (id, mut claim) in claims {
+            if !claim.charged && broken::is(Defect::ChargeBystanders) {
+                claim.attempts += 1;
+            }
+            let kind = self.kinds.names.get(&kind_of(&claim.place)).cloned();
+            let again = judge(&kind.unwrap_or_else(|| Arc::from("")), id, claim.attempts);
+            self.settle(id, &claim, Event::OwnerLost { again }, None)?;
         }
-        self.jobs.remove(id)?;
-        self.written = true;
-        Ok(true)
+        Ok(Recovered {
+            found,
+            died: std::mem::take(&mut self.died),
+        })
+    }
+
+    /// Gives back what was claimed by a transaction of which nobody was told.
+    pub(super) fn give_back_all_but(&mut self, held: &HashSet<u64>) -> Result<()> {
+        for (id, claim) in self.all_claims()? {
+            if !held.contains(&claim.token) {
+                self.settle(id, &claim, Event::GiveBack, None)?;
+            }
+        }
+        Ok(())
     }
 }

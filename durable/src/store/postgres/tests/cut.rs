@@ -7,10 +7,12 @@ use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
-/// Stands between a client and the server, and cuts the connection at a commit.
-struct Proxy {
+/// Stands between a client and the server, cuts the connection at a commit, and delays what is said.
+pub(super) struct Proxy {
     folder: PathBuf,
     plan: Arc<Mutex<Plan>>,
+    /// In microseconds, in each direction.
+    pub(super) delay: Arc<AtomicU32>,
 }
 
 #[derive(Default)]
@@ -31,7 +33,7 @@ enum Cut {
 }
 
 impl Proxy {
-    fn start(server: &Server) -> Proxy {
+    pub(super) fn start(server: &Server) -> Proxy {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder =
@@ -41,7 +43,9 @@ impl Proxy {
         let proxy = Proxy {
             folder,
             plan: Arc::default(),
+            delay: Arc::default(),
         };
+        let delay = Arc::clone(&proxy.delay);
         let behind = server.folder().join(".s.PGSQL.5432");
         let plan = Arc::clone(&proxy.plan);
         std::thread::spawn(move || {
@@ -49,7 +53,7 @@ impl Proxy {
                 // Whatever is done at a cut comes first.
                 drop(plan.lock());
                 if let Ok(server) = UnixStream::connect(&behind) {
-                    connect(&plan, &client, &server);
+                    connect(&plan, &delay, &client, &server);
                 }
             }
         });
@@ -60,7 +64,7 @@ impl Proxy {
         self.plan.lock().unwrap().cuts = cuts.to_vec();
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!(
             "host={} user=postgres dbname=postgres",
             self.folder.display()
@@ -75,15 +79,21 @@ impl Drop for Proxy {
 }
 
 /// Passes on what both sides say, until a cut.
-fn connect(plan: &Arc<Mutex<Plan>>, client: &UnixStream, server: &UnixStream) {
+fn connect(
+    plan: &Arc<Mutex<Plan>>,
+    delay: &Arc<AtomicU32>,
+    client: &UnixStream,
+    server: &UnixStream,
+) {
     let swallow = Arc::new(Mutex::new(false));
-    let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let (mut from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let there = later(delay, &to);
     let (plan, flag) = (Arc::clone(plan), Arc::clone(&swallow));
     std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(length @ 1..) = from.read(&mut buffer) {
             let message = &buffer[..length];
-            let commit = message.windows(7).any(|part| part == b"COMMIT;");
+            let commit = message.windows(7).any(|part| part == b"COMMIT\0");
             let mut cut = Cut::None;
             if commit {
                 let mut plan = plan.lock().unwrap();
@@ -95,22 +105,50 @@ fn connect(plan: &Arc<Mutex<Plan>>, client: &UnixStream, server: &UnixStream) {
                 }
             }
             *flag.lock().unwrap() = cut == Cut::After;
-            if cut == Cut::Before || to.write_all(message).is_err() {
+            if cut == Cut::Before || there.send(message.to_vec()).is_err() {
                 break;
             }
         }
+        drop(there);
         let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
     });
-    let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+    let (mut from, to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+    let back = later(delay, &to);
     std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(length @ 1..) = from.read(&mut buffer) {
-            if *swallow.lock().unwrap() || to.write_all(&buffer[..length]).is_err() {
+            if *swallow.lock().unwrap() || back.send(buffer[..length].to_vec()).is_err() {
                 break;
             }
         }
+        drop(back);
         let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
     });
+}
+
+/// What is sent here is written when the delay has passed.
+fn later(delay: &Arc<AtomicU32>, to: &UnixStream) -> std::sync::mpsc::Sender<Vec<u8>> {
+    let (sender, messages) = std::sync::mpsc::channel::<(Instant, Vec<u8>)>();
+    let (entrance, passing) = std::sync::mpsc::channel::<Vec<u8>>();
+    let delay = Arc::clone(delay);
+    std::thread::spawn(move || {
+        for message in passing {
+            let delay = Duration::from_micros(delay.load(Ordering::Relaxed).into());
+            if sender.send((Instant::now() + delay, message)).is_err() {
+                break;
+            }
+        }
+    });
+    let mut to = to.try_clone().unwrap();
+    std::thread::spawn(move || {
+        for (at, message) in messages {
+            std::thread::sleep(at.saturating_duration_since(Instant::now()));
+            if to.write_all(&message).is_err() {
+                break;
+            }
+        }
+    });
+    entrance
 }
 
 impl Plan {
@@ -138,14 +176,15 @@ fn a_schedule_whose_commit_is_cut_is_stored_once() {
         .enumerate()
     {
         proxy.cut(&[cut]);
-        assert_eq!(timer.job("mail").after(hour).unwrap(), Scheduled::New);
+        assert!(matches!(
+            timer.job("mail").after(hour).unwrap(),
+            Scheduled::New(_)
+        ));
         assert_eq!(table.count("key IS NULL"), number as i64 + 1, "{cut:?}");
         proxy.cut(&[cut]);
         let key = format!("k{number}");
-        assert_eq!(
-            timer.job("mail").key(&key).after(hour).unwrap(),
-            Scheduled::New
-        );
+        let new = timer.job("mail").key(&key).after(hour).unwrap();
+        assert!(matches!(new, Scheduled::New(_)));
         // True for the caller who did it, though its answer was lost.
         proxy.cut(&[cut]);
         assert!(timer.reschedule(&key, hour).unwrap(), "{cut:?}");
@@ -223,10 +262,8 @@ fn a_commit_that_a_crash_has_undone_is_not_taken_for_another_with_its_id() {
         }
     }));
     proxy.cut(&[Cut::Before]);
-    assert_eq!(
-        timer.job("mail").key("b").after(hour).unwrap(),
-        Scheduled::New
-    );
+    let new = timer.job("mail").key("b").after(hour).unwrap();
+    assert!(matches!(new, Scheduled::New(_)));
     assert_eq!(proxy.plan.lock().unwrap().seen, [1, 0]);
     let mut client = Client::connect(&server.url(), NoTls).unwrap();
     let sql = format!("SELECT count(*) FROM {}jobs WHERE key = 'b'", table.prefix);

@@ -75,7 +75,7 @@ fn a_server_that_crashes_and_comes_back_is_used_again() {
                         .job("mail")
                         .payload([caller, number])
                         .after(ms(u64::from(number) * 2));
-                    assert_eq!(new.unwrap(), Scheduled::New);
+                    assert!(matches!(new.unwrap(), Scheduled::New(_)));
                     std::thread::sleep(ms(8));
                 }
             });
@@ -109,7 +109,11 @@ fn callers_are_told_when_the_server_stays_away_and_nothing_is_lost() {
     let started = Instant::now();
     let error = timer.job("mail").key("a").after(HOUR).unwrap_err();
     assert!(matches!(error, Error::Store(_)), "{error:?}");
-    assert!(started.elapsed() >= link::PATIENCE);
+    let waited = started.elapsed();
+    assert!(
+        waited >= Duration::from_secs(9) && waited < Duration::from_secs(12),
+        "{waited:?}"
+    );
     // Known to be away: told at once. And the outcome of a handler cannot be stored.
     let_go.send(()).unwrap();
     assert!(matches!(timer.cancel("a"), Err(Error::Store(_))));
@@ -118,10 +122,8 @@ fn callers_are_told_when_the_server_stays_away_and_nothing_is_lost() {
     eventually("the outcome", || {
         timer.pending().is_ok_and(|pending| pending == 0)
     });
-    assert_eq!(
-        timer.job("mail").key("a").after(HOUR).unwrap(),
-        Scheduled::New
-    );
+    let new = timer.job("mail").key("a").after(HOUR).unwrap();
+    assert!(matches!(new, Scheduled::New(_)));
     assert!(begun.try_recv().is_err());
     timer.stop().unwrap();
 }
@@ -139,7 +141,7 @@ fn a_timer_can_be_stopped_while_the_server_is_away() {
     timer.job("mail").after(Duration::ZERO).unwrap();
     eventually("a run", || timer.stats().fired == 1);
     server.end("fast");
-    assert!(matches!(timer.stop(), Err(Error::Poisoned)));
+    assert!(matches!(timer.stop(), Err(Error::Poisoned { .. })));
     assert!(timer.stop().is_ok());
 }
 

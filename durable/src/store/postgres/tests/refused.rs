@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Outcome;
+use crate::job::state::State;
 
 fn refusal(builder: DurableTimerBuilder, url: &str) -> String {
     match builder.open_postgres(url) {
@@ -82,14 +83,14 @@ fn a_table_of_a_newer_version_or_of_somebody_else_is_refused() {
         return;
     };
     drop(table.open(&[]));
-    let open = |table: &Table| match PostgresStore::open(table.place(), &[]) {
+    let open = |table: &Table| match PostgresStore::open(table.options(), &[]) {
         Err(Error::Store(error)) => error.to_string(),
         other => panic!("{:?}", other.map(|_| ())),
     };
-    table.execute("COMMENT ON TABLE {}jobs IS 'hashed-wheel-durable, schema 3'");
+    table.execute("COMMENT ON TABLE {}jobs IS 'hashed-wheel-durable, schema 4'");
     let text = open(&table);
     assert!(
-        text.contains("version 3") && text.contains("understands 2"),
+        text.contains("version 4") && text.contains("understands 3"),
         "{text}"
     );
     table.execute("COMMENT ON TABLE {}jobs IS NULL");
@@ -97,37 +98,110 @@ fn a_table_of_a_newer_version_or_of_somebody_else_is_refused() {
     assert!(text.contains("did not make it"), "{text}");
 }
 
+/// Makes a table as an older version did, with jobs in every state.
+fn old_table(table: &Table, version: usize) {
+    let names = Names::new(&table.prefix).unwrap();
+    table.execute(&schema::STEPS[0](&names).replace(&table.prefix, "{}"));
+    if version > 1 {
+        table.execute(&schema::STEPS[1](&names).replace(&table.prefix, "{}"));
+        table.execute("INSERT INTO {}jobs (id, state, kind, due, token, payload) VALUES (nextval('{}numbers'), 4, '', 0, 7, '')");
+    }
+    table.execute(&format!(
+        "COMMENT ON TABLE {{}}jobs IS 'hashed-wheel-durable, schema {version}'"
+    ));
+    for (state, more) in [
+        (0, "NULL, NULL, false, NULL"),
+        (1, "NULL, NULL, false, NULL"),
+        (2, "99, clock_timestamp(), true, NULL"),
+        (3, "NULL, NULL, false, 'no user'"),
+    ] {
+        table.execute(&format!(
+            "INSERT INTO {{}}jobs (id, state, kind, key, due, attempts, payload, token, lease, alone, error)
+            VALUES (nextval('{{}}numbers'), {state}, 'mail', 'key {state}', 10, {state}, 'x', {more})"
+        ));
+    }
+}
+
 #[test]
 fn a_table_of_an_older_version_is_brought_up_to_date_with_its_jobs() {
+    for version in [1, 2] {
+        let Some(table) = Table::new() else {
+            return;
+        };
+        old_table(&table, version);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| drop(table.open(&[])));
+            }
+        });
+        let mut store = table.open(&["mail".to_owned()]);
+        let rows = store.reader().jobs(&crate::JobFilter::new()).unwrap();
+        let seen: Vec<_> = rows
+            .iter()
+            .map(|row| (row.standing.state, row.standing.attempts))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (State::Waiting, 0),
+                (State::Suspect, 1),
+                (State::Charged, 2),
+                (State::Dead, 3),
+            ]
+        );
+        assert!(rows[3].died.is_some() && rows[3].error.as_deref() == Some("no user"));
+        let recovered = store.recover(&|_, _, _| Some(5), 0).unwrap();
+        assert_eq!(recovered.found, 1);
+        let sql = format!(
+            "SELECT obj_description(to_regclass('{}jobs'), 'pg_class')",
+            table.prefix
+        );
+        let row = table.admin().query_one(&sql, &[]).unwrap();
+        assert_eq!(row.get::<_, &str>(0), "hashed-wheel-durable, schema 3");
+        drop(store);
+        let timer = table.timer(DurableTimer::builder());
+        assert!(timer.cancel("key 1").unwrap());
+        timer.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_process_of_an_older_version_claims_nothing_once_the_table_is_newer() {
     let Some(table) = Table::new() else {
         return;
     };
-    let timer = table.timer(DurableTimer::builder());
-    timer
-        .job("mail")
-        .key("a")
-        .after(Duration::from_secs(60))
-        .unwrap();
-    timer.stop().unwrap();
-    // As version 1 was.
-    table.execute(
-        "DROP INDEX {}jobs_process; COMMENT ON TABLE {}jobs IS 'hashed-wheel-durable, schema 1'",
+    let timer = table.timer(DurableTimer::builder().on("mail", |_| Outcome::Done));
+    timer.job("mail").key("a").after(ms(300)).unwrap();
+    // As a later version would do while this process runs.
+    table.execute("UPDATE {}processes SET number = 4 WHERE id = 0");
+    let error = timer.cancel("a").unwrap_err().to_string();
+    assert!(
+        error.contains("version 4") && error.contains("understands 3"),
+        "{error}"
     );
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| drop(table.open(&[])));
-        }
-    });
-    let timer = table.timer(DurableTimer::builder());
-    assert!(timer.cancel("a").unwrap());
+    std::thread::sleep(ms(1000));
+    assert_eq!(timer.stats().fired, 0);
+    assert_eq!(table.count("state = 0"), 1);
+    // It was a mistake.
+    table.execute("UPDATE {}processes SET number = 3 WHERE id = 0");
+    eventually("the job", || timer.stats().fired == 1);
     timer.stop().unwrap();
-    let sql = format!(
-        "SELECT to_regclass('{0}jobs_process') IS NOT NULL, obj_description(to_regclass('{0}jobs'), 'pg_class')",
-        table.prefix
-    );
-    let row = table.admin().query_one(&sql, &[]).unwrap();
-    assert!(row.get::<_, bool>(0));
-    assert_eq!(row.get::<_, &str>(1), "hashed-wheel-durable, schema 2");
+}
+
+#[test]
+fn the_statements_of_the_version_before_fail_on_a_newer_table() {
+    let Some(table) = Table::new() else {
+        return;
+    };
+    drop(table.open(&[]));
+    // What version 0.1.0 claims with, and how it noted its transactions.
+    for old in [
+        "UPDATE {}jobs SET state = 2, alone = false WHERE state = 0",
+        "INSERT INTO {}jobs (id, state, kind, due, payload) VALUES (1, 4, '', 0, '')",
+    ] {
+        let sql = old.replace("{}", &table.prefix);
+        assert!(table.admin().batch_execute(&sql).is_err(), "{sql}");
+    }
 }
 
 #[test]

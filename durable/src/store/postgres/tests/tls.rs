@@ -118,10 +118,10 @@ fn pass(mut client: TcpStream, server: UnixStream) {
 }
 
 #[test]
-fn both_connections_use_the_callers_connector() {
+fn every_connection_uses_the_callers_connector() {
     let Some(table) = Table::new() else { return };
     let port = gate(Server::shared().unwrap());
-    let mut config = Config::new();
+    let mut config = ::postgres::Config::new();
     config
         .host("127.0.0.1")
         .port(port)
@@ -136,8 +136,8 @@ fn both_connections_use_the_callers_connector() {
         .unwrap();
     timer.job("mail").after(Duration::ZERO).unwrap();
     eventually("the job", || timer.pending().unwrap() == 0);
-    eventually("both connections", || {
-        connector.0.load(Ordering::Relaxed) == 2
+    eventually("all connections", || {
+        connector.0.load(Ordering::Relaxed) == 3
     });
     timer.stop().unwrap();
     // Without a connector the demand for TLS is an error, not a connection without it.

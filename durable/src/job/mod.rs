@@ -1,9 +1,14 @@
 //! A job as its handler sees it, what the handler answers, and dead letters.
 
+mod filter;
+pub(crate) mod state;
+
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+pub use self::filter::{JobFilter, JobInfo, JobState};
 use crate::DurableTimer;
-use crate::store::Claim;
+use crate::store::{Claim, Row};
 use crate::time::time_of;
 
 /// A job that has fallen due, as its handler is given it.
@@ -31,14 +36,52 @@ use crate::time::time_of;
 /// ```
 #[derive(Debug)]
 pub struct Job {
-    kind: String,
-    claim: Claim,
+    claim: Arc<Claim>,
     timer: DurableTimer,
 }
 
 impl Job {
-    pub(crate) fn new(kind: String, claim: Claim, timer: DurableTimer) -> Job {
-        Job { kind, claim, timer }
+    pub(crate) fn new(claim: Claim, timer: DurableTimer) -> Job {
+        Job {
+            claim: Arc::new(claim),
+            timer,
+        }
+    }
+
+    /// The same job once more, for a handler that keeps it.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn share(&self) -> Job {
+        Job {
+            claim: Arc::clone(&self.claim),
+            timer: self.timer.share(),
+        }
+    }
+
+    /// The payload as a value, from JSON. One that cannot be read is what a handler should answer: the job is dead, with the reason.
+    ///
+    /// # Errors
+    /// [`Outcome::Dead`].
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |job| match job.json::<u32>() {
+    ///         Ok(user) => { println!("mail to {user}"); Outcome::Done }
+    ///         Err(dead) => dead,
+    ///     })
+    ///     .open_in_memory(&clock)?;
+    /// timer.job("mail").payload("not a number").after(Duration::ZERO)?;
+    /// clock.advance(Duration::from_millis(1));
+    /// assert!(timer.dead(1)?[0].last_error.starts_with("the payload cannot be read"));
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    #[cfg(feature = "serde")]
+    pub fn json<T: serde::de::DeserializeOwned>(&self) -> Result<T, Outcome> {
+        serde_json::from_slice(self.payload())
+            .map_err(|error| Outcome::Dead(format!("the payload cannot be read as JSON: {error}")))
     }
 
     /// The kind that it was scheduled under.
@@ -56,7 +99,7 @@ impl Job {
     /// # Ok::<(), hashed_wheel_durable::Error>(())
     /// ```
     pub fn kind(&self) -> &str {
-        &self.kind
+        &self.claim.kind
     }
 
     /// The key that it was scheduled under. The job has let go of it: the same key now makes a new job. `None` also for a job
@@ -161,6 +204,26 @@ impl Job {
         self.claim.token
     }
 
+    /// May this run still act for the job? False when its lease has run out or another process has taken the job up, which can happen on PostgreSQL to a process that was
+    /// stopped or cut off for longer than the [lease](crate::DurableTimerBuilder::lease). A handler that works for long asks before each side effect. Without leases it is always
+    /// true. It is a hint from memory, no query; [`token`](Job::token) is what a side effect can be fenced with.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |job| { assert!(job.holds_lease()); Outcome::Done })
+    ///     .open_in_memory(&clock)?;
+    /// # timer.job("mail").after(std::time::Duration::ZERO)?;
+    /// # clock.advance(std::time::Duration::from_millis(1));
+    /// # assert_eq!(timer.pending()?, 0);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn holds_lease(&self) -> bool {
+        self.timer.holds_lease(self.claim.token)
+    }
+
     /// The timer that runs it. A handler may call every method of it but [`stop`](DurableTimer::stop).
     ///
     /// ```
@@ -215,6 +278,7 @@ impl Job {
 /// # Ok::<(), hashed_wheel_durable::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The job is finished and is forgotten.
     Done,
@@ -223,11 +287,38 @@ pub enum Outcome {
     Retry,
     /// As `Retry`, with a delay of the handler's own.
     RetryAfter(Duration),
+    /// As `Retry`, with a reason; see [`retry`](Outcome::retry).
+    RetryBecause(String),
+    /// The job is put back and is due so long from now. No attempt is charged, and it takes its key again if that is free: it could not run now, and nothing has failed.
+    Snooze(Duration),
     /// The job gives up now, for this reason. Of a longer one the first 4096 bytes are kept, up to the last whole character, the end marked by an ellipsis.
     Dead(String),
 }
 
-/// What became of a job that was scheduled.
+impl Outcome {
+    /// As [`Retry`](Outcome::Retry), with a reason, of which the first 4096 bytes are stored: [`JobInfo::last_error`] has it, and the dead letter if this was the last
+    /// attempt.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, JobFilter, Outcome};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// let timer = DurableTimer::builder()
+    ///     .on("mail", |_| Outcome::retry("the server is busy"))
+    ///     .open_in_memory(&clock)?;
+    /// timer.job("mail").after(Duration::ZERO)?;
+    /// clock.advance(Duration::from_millis(1));
+    /// let job = &timer.jobs(JobFilter::new())?[0];
+    /// assert_eq!((job.attempts, job.last_error.as_deref()), (1, Some("the server is busy")));
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn retry(reason: impl Into<String>) -> Outcome {
+        Outcome::RetryBecause(reason.into())
+    }
+}
+
+/// What became of a job that was scheduled, and its [id](Scheduled::id).
 ///
 /// ```
 /// use hashed_wheel::ManualClock;
@@ -236,9 +327,9 @@ pub enum Outcome {
 ///
 /// let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
 /// let hour = Duration::from_secs(3600);
-/// assert_eq!(timer.job("mail").key("user:7").after(hour)?, Scheduled::New);
-/// assert_eq!(timer.job("mail").key("user:7").after(hour * 2)?, Scheduled::Kept);
-/// assert_eq!(timer.job("mail").key("user:7").replace().after(hour * 2)?, Scheduled::Replaced);
+/// let id = timer.job("mail").key("user:7").after(hour)?.id();
+/// assert_eq!(timer.job("mail").key("user:7").after(hour * 2)?, Scheduled::Kept(id));
+/// assert_eq!(timer.job("mail").key("user:7").replace().after(hour * 2)?, Scheduled::Replaced(id));
 /// assert_eq!(timer.pending()?, 1);
 /// # Ok::<(), hashed_wheel_durable::Error>(())
 /// ```
@@ -246,11 +337,30 @@ pub enum Outcome {
 #[non_exhaustive]
 pub enum Scheduled {
     /// There is a new job.
-    New,
+    New(u64),
     /// A job with that key is waiting already. It was left as it is.
-    Kept,
+    Kept(u64),
     /// The waiting job with that key got this kind, payload and time, and its attempts start anew.
-    Replaced,
+    Replaced(u64),
+}
+
+impl Scheduled {
+    /// The number of the job in the store: that of the job which waits now, whoever made it.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, JobFilter};
+    /// # use std::time::Duration;
+    /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+    /// let id = timer.job("mail").after(Duration::from_secs(60))?.id();
+    /// assert_eq!(timer.jobs(JobFilter::new())?[0].id, id);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn id(self) -> u64 {
+        match self {
+            Scheduled::New(id) | Scheduled::Kept(id) | Scheduled::Replaced(id) => id,
+        }
+    }
 }
 
 /// A stored job that is not dead, as [`pending_jobs`](DurableTimer::pending_jobs) found it.
@@ -327,4 +437,34 @@ pub struct DeadJob {
     /// Why the last one failed: the reason of [`Outcome::Dead`], the message of a panic, "the handler asked for a retry", or
     /// "interrupted" if the process ended while it ran. At most 4096 bytes.
     pub last_error: String,
+    /// When it died.
+    pub died: SystemTime,
+}
+
+impl From<Row> for PendingJob {
+    fn from(row: Row) -> PendingJob {
+        PendingJob {
+            id: row.id,
+            kind: row.kind,
+            key: row.key,
+            payload: row.payload,
+            due: time_of(row.standing.due),
+            attempts: row.standing.attempts,
+            claimed: row.standing.state.is_claim(),
+        }
+    }
+}
+
+impl From<Row> for DeadJob {
+    fn from(row: Row) -> DeadJob {
+        DeadJob {
+            id: row.id,
+            kind: row.kind,
+            key: row.key,
+            payload: row.payload,
+            attempts: row.standing.attempts,
+            last_error: row.error.unwrap_or_default(),
+            died: time_of(row.died.unwrap_or_default()),
+        }
+    }
 }

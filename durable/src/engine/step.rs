@@ -1,0 +1,524 @@
+//! One step of the engine: a transaction of all that waits, with the next claim in it. Used by one thread at a time, whichever drives.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::time::{Duration, Instant};
+
+use super::inbox::{Request, Taken};
+use super::planner::Planner;
+use super::{Engine, millis, panic_text};
+use crate::broken::{self, Defect};
+use crate::error::{Error, StoreError};
+use crate::job::{JobFilter, Scheduled};
+use crate::stats::{add, count};
+use crate::store::{
+    Call, Claim, ClaimRequest, Committed, Earliest, End, Polled, Recovered, Reply, Store, Verdict,
+};
+use crate::time::{Millis, Moment};
+
+/// The longest time between two looks at the wall clock while anything is stored: it may be set, and the machine may be suspended.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The time that a call is given at least, however long it has waited for its turn.
+const TURN: Duration = Duration::from_millis(500);
+
+/// A call that met a lock is tried again after so long, by itself.
+const LOCKED: Duration = Duration::from_millis(250);
+
+/// So many callers are many.
+const COMPANY: usize = 8;
+
+/// So many dead jobs are removed at a time.
+const SWEPT: usize = 100;
+
+/// Between two looks for them pass so many milliseconds, at least and at most.
+const MIN_SWEEP: Millis = 10;
+const MAX_SWEEP: Millis = 60 * 60 * 1000;
+
+pub(super) struct Core {
+    store: Box<dyn Store>,
+    planner: Planner,
+    /// Outcomes of handlers that could not be stored yet.
+    unstored: Vec<End>,
+    /// Calls that met a lock, and when they are tried again.
+    locked: Vec<Request>,
+    locked_until: Instant,
+    renewal: Option<Instant>,
+    poll: Option<Instant>,
+    /// An error has not passed: the store has to be opened again.
+    broken: bool,
+    /// The store has to be polled at once.
+    look: bool,
+    /// How many calls the last transaction has answered.
+    answered: usize,
+    /// When dead jobs are looked for that need not be kept any longer.
+    sweep: Option<Millis>,
+}
+
+impl Core {
+    pub(super) fn new(engine: &Engine, store: Box<dyn Store>, polled: &Polled) -> Core {
+        let settings = &engine.settings;
+        let concurrency = settings.kinds.iter().map(|kind| kind.concurrency).collect();
+        let mut planner = Planner::new(settings.threads, millis(settings.lead), concurrency);
+        planner.set(polled.next);
+        let look = planner.pause(engine.paused(&polled.paused));
+        Core {
+            store,
+            planner,
+            unstored: Vec::new(),
+            locked: Vec::new(),
+            locked_until: Instant::now(),
+            renewal: None,
+            poll: None,
+            broken: false,
+            look,
+            answered: 0,
+            sweep: settings.keep_dead.map(|_| engine.wall.now()),
+        }
+    }
+
+    /// Has the store tell the engine about jobs of other processes.
+    pub(super) fn listen(&mut self, engine: &Engine) {
+        let me = engine.me.clone();
+        self.store.listen(std::sync::Arc::new(move || {
+            if let Some(engine) = me.upgrade() {
+                engine.inbox.kick();
+            }
+        }));
+    }
+
+    /// Stores what was taken, with the outcomes that are left from before, and claims what `claiming` allows.
+    pub(super) fn step(&mut self, engine: &Engine, taken: Taken, claiming: bool) {
+        let Taken {
+            requests,
+            ends,
+            stopping,
+        } = taken;
+        self.answered = 0;
+        let ran = |end: &&End| end.verdict != Verdict::GiveBack;
+        let fresh = ends.iter().filter(ran).count();
+        self.unstored.extend(ends);
+        let now = Instant::now();
+        self.planner.finish(now, fresh);
+        let pausing = self.planner.is_pausing(now) && !stopping;
+        if self.broken && (pausing || !self.reopen(engine)) {
+            return refuse(engine, requests);
+        }
+        if !pausing {
+            self.keep_up(engine, now);
+        }
+        if !stopping && self.locked_until <= now {
+            for request in std::mem::take(&mut self.locked) {
+                self.transact(engine, vec![request], Vec::new(), ClaimRequest::default());
+            }
+        }
+        if pausing && requests.is_empty() {
+            return;
+        }
+        let ends = std::mem::take(&mut self.unstored);
+        let load = engine.claims.load(&ends);
+        let claim = if claiming && !stopping && !pausing {
+            self.foresee(engine, &requests);
+            let riding = !requests.is_empty() || !ends.is_empty();
+            self.planner.plan(engine.wall.now(), &load, riding)
+        } else {
+            ClaimRequest {
+                now: engine.wall.now(),
+                room: self.planner.room(&load),
+                ..ClaimRequest::default()
+            }
+        };
+        if !(requests.is_empty() && ends.is_empty() && claim.is_empty()) {
+            self.transact(engine, requests, ends, claim);
+        }
+        if self.look && !self.broken {
+            self.keep_up(engine, Instant::now());
+        }
+        if !stopping && !self.broken && self.sweep.is_some_and(|at| at <= engine.wall.now()) {
+            self.sweep(engine);
+        }
+    }
+
+    /// Removes dead jobs that were kept for long enough.
+    fn sweep(&mut self, engine: &Engine) {
+        let Some(keep) = engine.settings.keep_dead.map(millis) else {
+            return;
+        };
+        let now = engine.wall.now();
+        let old = JobFilter {
+            died_before: Some(now.saturating_sub(keep)),
+            ..JobFilter::new().dead().limit(SWEPT)
+        };
+        let rest = (keep / 4).clamp(MIN_SWEEP, MAX_SWEEP);
+        self.sweep = Some(now.saturating_add(rest));
+        let left = JobFilter::new().dead().limit(1);
+        let read = engine
+            .reader
+            .jobs(&old)
+            .and_then(|old| Ok((old, engine.reader.jobs(&left)?)));
+        match read {
+            Ok((old, _)) if !old.is_empty() => {
+                let ids = old.iter().map(|row| row.id).collect();
+                let room = self.planner.room(&engine.claims.load(&[]));
+                let claim = ClaimRequest {
+                    now,
+                    room,
+                    ..ClaimRequest::default()
+                };
+                let deadline = Instant::now() + engine.settings.patience;
+                let call = [Call::Discard { ids }];
+                match guarded(|| self.store.commit(&call, &[], &claim, deadline)) {
+                    Ok(committed) => {
+                        self.planner.set(committed.next);
+                        self.sweep = Some(now);
+                    }
+                    Err(error) => self.fail(engine, &error),
+                }
+            }
+            Ok((_, left)) if left.is_empty() => self.sweep = None,
+            Ok(_) => {}
+            Err(error) => log::warn!("{error}"),
+        }
+    }
+
+    /// Takes the due times of jobs that are about to be stored into account, so that one which is due at once is claimed by the transaction that
+    /// stores it.
+    fn foresee(&mut self, engine: &Engine, requests: &[Request]) {
+        let mut earliest = Earliest::default();
+        for request in requests {
+            if let Call::Schedule(new) = &request.call {
+                let handled = new
+                    .iter()
+                    .filter(|new| engine.kinds.contains_key(&*new.kind));
+                let due = handled.map(|new| new.due).min();
+                earliest.waiting = crate::store::earlier(earliest.waiting, due);
+            }
+        }
+        self.planner.learn(earliest);
+    }
+
+    fn transact(
+        &mut self,
+        engine: &Engine,
+        mut requests: Vec<Request>,
+        ends: Vec<End>,
+        claim: ClaimRequest,
+    ) {
+        let now = Instant::now();
+        let patience = engine.settings.patience;
+        let oldest = requests.iter().map(|request| request.since).min();
+        let deadline = oldest.map_or(now + patience, |since| (since + patience).max(now + TURN));
+        let mut calls = Vec::with_capacity(requests.len());
+        for request in &mut requests {
+            if broken::is(Defect::AckBeforeCommit)
+                && let Call::Schedule(new) = &request.call
+            {
+                let early = vec![Scheduled::New(0); new.len()];
+                request.answer.give(Ok(Reply::Scheduled(early)));
+            }
+            let none = Call::Discard { ids: Vec::new() };
+            calls.push(std::mem::replace(&mut request.call, none));
+        }
+        let sent = Moment::now();
+        match guarded(|| self.store.commit(&calls, &ends, &claim, deadline)) {
+            Ok(committed) => {
+                if self.planner.succeed() {
+                    log::info!("the store answers again");
+                }
+                self.note(engine, &calls, &ends, &committed);
+                let Committed {
+                    replies, claims, ..
+                } = committed;
+                self.answered += requests.len();
+                for (request, reply) in requests.iter_mut().zip(replies) {
+                    request.answer.give(Ok(reply));
+                }
+                self.dispatch(engine, claims, sent);
+            }
+            Err(error) if error.is_locked() && requests.len() + ends.len() > 1 => {
+                // Somebody holds a lock on one of them: the others do not wait for it.
+                self.transact(engine, Vec::new(), ends, claim);
+                for (mut request, call) in requests.into_iter().zip(calls) {
+                    request.call = call;
+                    self.transact(engine, vec![request], Vec::new(), ClaimRequest::default());
+                }
+            }
+            Err(error) if error.is_locked() && !requests.is_empty() => {
+                for (mut request, call) in requests.into_iter().zip(calls) {
+                    if request.since + patience > Instant::now() + LOCKED {
+                        request.call = call;
+                        self.locked.push(request);
+                        self.locked_until = Instant::now() + LOCKED;
+                    } else {
+                        request.answer.give(Err(error.clone().into()));
+                    }
+                }
+            }
+            Err(error) => {
+                self.unstored.extend(ends);
+                self.fail(engine, &error);
+                for request in &mut requests {
+                    request.answer.give(Err(error.clone().into()));
+                }
+            }
+        }
+    }
+
+    /// The store has failed: it is left alone for a while.
+    fn fail(&mut self, engine: &Engine, error: &StoreError) {
+        let first = self.planner.fail(Instant::now());
+        if !error.is_passing() {
+            self.broken = true;
+            engine.inbox.poison(error);
+        }
+        if first {
+            log::warn!("{error}; trying again, after longer and longer pauses");
+        }
+    }
+
+    /// Opens the store again. False if that fails.
+    fn reopen(&mut self, engine: &Engine) -> bool {
+        let held = engine.claims.held();
+        let tokens = held.iter().map(|&(_, token)| token).collect();
+        let reopened = guarded(|| {
+            self.store.reopen(&tokens)?;
+            self.store.poll(
+                &|_, _, _| None,
+                &vec![usize::MAX; engine.settings.kinds.len()],
+            )
+        });
+        match reopened {
+            Ok(polled) => {
+                self.broken = false;
+                self.planner.succeed();
+                self.planner.set(polled.next);
+                engine.inbox.heal();
+                log::warn!("the store has been opened again, and firing goes on");
+                true
+            }
+            Err(error) => {
+                self.fail(engine, &error);
+                engine.inbox.poison(&error);
+                false
+            }
+        }
+    }
+
+    /// Renews leases, and looks for what other processes did.
+    fn keep_up(&mut self, engine: &Engine, now: Instant) {
+        let (heard, poll) = self.store.heard();
+        self.planner.learn(heard);
+        self.poll = poll;
+        if self.renewal.is_some_and(|at| at <= now) {
+            self.renew(engine);
+        }
+        while std::mem::take(&mut self.look) || self.poll.is_some_and(|at| at <= now) {
+            let room = self.planner.room(&engine.claims.load(&[]));
+            match guarded(|| {
+                self.store
+                    .poll(&|kind, id, n| engine.judge(kind, id, n), &room)
+            }) {
+                Ok(polled) => {
+                    if self.planner.succeed() {
+                        log::info!("the store answers again");
+                    }
+                    self.planner.set(polled.next);
+                    if self.planner.pause(engine.paused(&polled.paused)) {
+                        // What is earliest now depends on it.
+                        self.look = true;
+                    }
+                    note_recovered(engine, &polled.recovered, "of other processes");
+                }
+                Err(error) => {
+                    self.fail(engine, &error);
+                    self.poll = self.planner.retry();
+                    return;
+                }
+            }
+            let (heard, poll) = self.store.heard();
+            self.planner.learn(heard);
+            self.poll = poll;
+        }
+    }
+
+    /// Renews the leases of all claims. Those that are gone belong to another process.
+    fn renew(&mut self, engine: &Engine) {
+        self.renewal = None;
+        let (Some(lease), held) = (self.store.lease(), engine.claims.held()) else {
+            return;
+        };
+        if held.is_empty() {
+            return;
+        }
+        let (now, sent) = (Instant::now(), Moment::now());
+        match guarded(|| self.store.renew(&held)) {
+            Ok(renewed) => {
+                let lost = engine.claims.renewed(&held, &renewed, sent + lease);
+                if lost > 0 {
+                    log::warn!(
+                        "{lost} leases had run out: other processes have taken these jobs up"
+                    );
+                }
+                self.renewal = Some(now + lease / 3);
+            }
+            Err(error) => {
+                self.fail(engine, &error);
+                self.renewal = self.planner.retry();
+            }
+        }
+    }
+
+    /// Counts what a transaction has done.
+    fn note(&mut self, engine: &Engine, calls: &[Call], ends: &[End], committed: &Committed) {
+        let counters = &engine.counters;
+        if committed.written {
+            count(&counters.commits);
+        }
+        self.planner.set(committed.next);
+        for (call, reply) in calls.iter().zip(&committed.replies) {
+            match (call, reply) {
+                (Call::Schedule(_), Reply::Scheduled(scheduled)) => {
+                    let kept = |one: &&Scheduled| matches!(one, Scheduled::Kept(_));
+                    let new = scheduled.len() - scheduled.iter().filter(kept).count();
+                    add(&counters.scheduled, new as u64);
+                }
+                (Call::Cancel { .. }, Reply::Count(many)) => add(&counters.cancelled, *many),
+                (Call::Pause { .. }, _) => self.look = true,
+                _ => {}
+            }
+        }
+        for (end, &ended) in ends.iter().zip(&committed.ended) {
+            engine.claims.remove(end.token);
+            if !ended {
+                log::warn!(
+                    "the outcome of job {} is refused: its lease has run out, and another process has taken it up",
+                    end.id
+                );
+            } else if matches!(end.verdict, Verdict::Retry { .. }) {
+                count(&counters.retried);
+            }
+        }
+        if !committed.died.is_empty() && self.sweep.is_none() {
+            self.sweep = engine.settings.keep_dead.map(|_| engine.wall.now());
+        }
+        engine.died(&committed.died);
+    }
+
+    /// Hands claims to the threads, or to the wheel if they are not due yet.
+    fn dispatch(&mut self, engine: &Engine, claims: Vec<Claim>, sent: Moment) {
+        if claims.is_empty() {
+            return;
+        }
+        let until = self.store.lease().map(|lease| sent + lease);
+        if let (None, Some(lease)) = (self.renewal, self.store.lease()) {
+            self.renewal = Some(Instant::now() + lease / 3);
+        }
+        let now = engine.wall.now();
+        let mut due = Vec::with_capacity(claims.len());
+        for claim in claims {
+            let Some(&handler) = engine.kinds.get(&*claim.kind) else {
+                log::error!("job {} was claimed, and there is no handler", claim.id);
+                self.unstored.push(claim.end(Verdict::GiveBack));
+                continue;
+            };
+            engine.claims.add(&claim, handler, until);
+            if claim.due <= now {
+                due.push(claim);
+            } else if let Err(claim) = engine.park(claim) {
+                self.unstored.push(claim.end(Verdict::GiveBack));
+            }
+        }
+        engine.claims.push(due);
+    }
+
+    /// Many callers were answered at once, and most of them will call again in a moment: a transaction over a network is better made with all of them than with the first few.
+    pub(super) fn has_company(&self) -> bool {
+        self.answered >= COMPANY && self.store.lease().is_some()
+    }
+
+    /// Has everything that was claimed come to its end, or is there no way to store the rest?
+    pub(super) fn is_finished(&self, engine: &Engine) -> bool {
+        if engine.claims.running() > 0 || !engine.inbox.is_empty() {
+            return false;
+        }
+        if self.unstored.is_empty() {
+            return true;
+        }
+        let failed = self.planner.retry().is_some();
+        if failed && engine.inbox.poisoned().is_none() {
+            let cause = "the outcomes of some jobs could not be stored: these will run again";
+            engine.inbox.poison(&StoreError::new(cause));
+        }
+        failed
+    }
+
+    /// How long nothing has to be looked at, if nobody calls; `None`: for ever.
+    pub(super) fn rest(&self, engine: &Engine, stopping: bool) -> Option<Duration> {
+        let now = Instant::now();
+        let until = |time: Instant| time.saturating_duration_since(now);
+        if self.planner.is_pausing(now) {
+            return self.planner.retry().map(until);
+        }
+        if !self.unstored.is_empty() || self.look {
+            return Some(Duration::ZERO);
+        }
+        let claim = if stopping {
+            None
+        } else {
+            self.next_claim(engine)
+        };
+        let locked = (!self.locked.is_empty()).then(|| until(self.locked_until));
+        [
+            claim.map(|at| engine.wall.until(at).min(LOOK)),
+            self.sweep.map(|at| engine.wall.until(at)),
+            self.renewal.map(until),
+            self.poll.map(until),
+            locked,
+            engine.claims.until_overstayed(now),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// When the next claim is to be made, by the wall clock.
+    fn next_claim(&self, engine: &Engine) -> Option<Millis> {
+        let load = engine.claims.load(&[]);
+        self.planner.next_claim(&load)
+    }
+
+    /// When something is to be done, by the wall clock.
+    pub(super) fn next(&self, engine: &Engine) -> Option<Millis> {
+        crate::store::earlier(self.next_claim(engine), self.sweep)
+    }
+}
+
+fn refuse(engine: &Engine, requests: Vec<Request>) {
+    let cause = engine
+        .inbox
+        .poisoned()
+        .unwrap_or_else(|| StoreError::new("the store is broken"));
+    for mut request in requests {
+        request.answer.give(Err(Error::Poisoned {
+            cause: cause.clone(),
+        }));
+    }
+}
+
+/// Counts and tells what became of claims whose owner is gone.
+pub(super) fn note_recovered(engine: &Engine, recovered: &Recovered, whose: &str) {
+    if recovered.found > 0 {
+        log::warn!(
+            "{} claims {whose} have no owner any more: these jobs will be taken up one at a time",
+            recovered.found
+        );
+    }
+    engine.died(&recovered.died);
+}
+
+/// Makes an error of a panic of the store.
+fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
+        let text = panic_text(&*payload);
+        Err(StoreError::new(format!("the store panicked: {text}")))
+    })
+}

@@ -1,0 +1,312 @@
+//! Files that are migrated, verified and compacted when they are opened.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::super::layout::{FORMAT, META, Place, array, body, old, place};
+use super::*;
+use crate::job::state::State as JobState;
+use crate::job::{JobFilter, Scheduled};
+use crate::store::{DAMAGED, Row};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("durable-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("store.redb")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A file as version 0.1.0 left it: two jobs that wait, one of them with a key, an interrupted one, a claim, a dead letter.
+fn old_file(path: &Path) {
+    let database = Database::create(path).unwrap();
+    let transaction = database.begin_write().unwrap();
+    {
+        let mut meta = transaction.open_table(META).unwrap();
+        meta.insert("format", 1).unwrap();
+        meta.insert("last", 1000).unwrap();
+        let mut kinds = transaction.open_table(KINDS).unwrap();
+        kinds.insert("mail", 0).unwrap();
+        kinds.insert("fax", 1).unwrap();
+        let mut jobs = transaction.open_table(old::JOBS).unwrap();
+        for id in 1..=5_u64 {
+            let key = (id == 2 || id == 4).then(|| format!("key {id}"));
+            // Without the checksum.
+            let value = body(id, key.as_deref(), &[id as u8; 3])[4..].to_vec();
+            jobs.insert(id, value.as_slice()).unwrap();
+        }
+        let mut waiting = transaction.open_table(old::WAITING).unwrap();
+        waiting.insert(&place(0, 10, 1), 0).unwrap();
+        waiting.insert(&place(1, 20, 2), 7).unwrap();
+        let mut interrupted = transaction.open_table(old::INTERRUPTED).unwrap();
+        interrupted.insert(&place(0, 30, 3), 1).unwrap();
+        let mut keys = transaction.open_table(KEYS).unwrap();
+        let mut key = [0; 21];
+        key[..20].copy_from_slice(&place(1, 20, 2));
+        keys.insert("key 2", &key).unwrap();
+        let mut claimed = transaction.open_table(old::CLAIMED).unwrap();
+        let mut claim = [0; 33];
+        claim[..8].copy_from_slice(&900_u64.to_le_bytes());
+        claim[8..28].copy_from_slice(&place(0, 40, 4));
+        claim[28] = 2;
+        claim[32] = 1;
+        claimed.insert(4, &claim).unwrap();
+        let mut dead = transaction.open_table(old::DEAD).unwrap();
+        let letter = [&[0, 0, 0, 0, 3, 0, 0, 0][..], b"no user"].concat();
+        dead.insert(5, letter.as_slice()).unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+fn rows(store: &RedbStore) -> Vec<Row> {
+    store.reader().jobs(&JobFilter::new()).unwrap()
+}
+
+fn open(path: &Path, verify: bool) -> RedbStore {
+    RedbStore::open(path, &handled(), verify).unwrap()
+}
+
+#[test]
+fn a_file_of_the_first_format_is_migrated() {
+    let folder = Folder::new("migrate");
+    old_file(&folder.file());
+    for verify in [false, true] {
+        let mut store = open(&folder.file(), verify);
+        let found: Vec<_> = rows(&store)
+            .into_iter()
+            .map(|row| {
+                let standing = row.standing;
+                (
+                    row.id,
+                    row.key,
+                    row.payload[0],
+                    standing.state,
+                    standing.attempts,
+                )
+            })
+            .collect();
+        let key = |id: u64| Some(format!("key {id}"));
+        assert_eq!(
+            found,
+            [
+                (1, None, 1, JobState::Waiting, 0),
+                (2, key(2), 2, JobState::Waiting, 7),
+                (3, None, 3, JobState::Suspect, 1),
+                (4, key(4), 4, JobState::Charged, 2),
+                (5, None, 5, JobState::Dead, 3),
+            ]
+        );
+        let dead = rows(&store).pop().unwrap();
+        assert_eq!(
+            (&*dead.kind, dead.error.as_deref()),
+            ("mail", Some("no user"))
+        );
+        assert!(dead.died.is_some());
+        let call = Call::Schedule(vec![New {
+            kind: "mail".to_owned(),
+            key: Some("key 2".to_owned()),
+            payload: vec![],
+            due: 1,
+            replace: false,
+        }]);
+        let claim = ClaimRequest {
+            room: vec![9, 9],
+            ..ClaimRequest::default()
+        };
+        let committed = commit(&mut store, &(vec![call], vec![], claim)).unwrap();
+        let kept = vec![Scheduled::Kept(2)];
+        assert_eq!(committed.replies, [crate::store::Reply::Scheduled(kept)]);
+    }
+    // Version 0.1.0 refuses it by its format.
+    let database = Database::open(folder.file()).unwrap();
+    let transaction = database.begin_read().unwrap();
+    let meta = transaction.open_table(META).unwrap();
+    assert_eq!(meta.get("format").unwrap().unwrap().value(), FORMAT);
+}
+
+#[test]
+fn a_migration_that_is_cut_short_leaves_the_old_file_or_the_new_one() {
+    let folder = Folder::new("migrate-cut");
+    old_file(&folder.file());
+    let bytes = fs::read(folder.file()).unwrap();
+    // As many writes as it takes, and then no more.
+    for failing in 0..40 {
+        let disk = Disk::default();
+        disk.0.lock().seen.clone_from(&bytes);
+        disk.0.lock().synced.clone_from(&bytes);
+        disk.break_at(failing, io::ErrorKind::Other);
+        let database = Database::builder().create_with_backend(disk.clone());
+        if let Ok(mut database) = database {
+            let path = Path::new("backend");
+            let _ = super::super::upgrade::prepare(&mut database, path, 0, false);
+            std::mem::forget(database);
+        }
+        let left = disk.crash(&mut Random(failing as u64));
+        let mut database = Database::builder().create_with_backend(left).unwrap();
+        super::super::upgrade::prepare(&mut database, Path::new("backend"), 0, true).unwrap();
+        let transaction = database.begin_read().unwrap();
+        assert_eq!(
+            transaction
+                .open_table(BODIES)
+                .unwrap()
+                .iter()
+                .unwrap()
+                .count(),
+            5
+        );
+        assert_eq!(
+            transaction.open_table(DUE).unwrap().iter().unwrap().count(),
+            2
+        );
+    }
+}
+
+/// Stores so many jobs, and closes the file.
+fn fill(path: &Path, jobs: u64) {
+    let mut store = open(path, false);
+    let new = (0..jobs).map(|number| New {
+        kind: "mail".to_owned(),
+        key: Some(format!("key {number}")),
+        payload: vec![number as u8; 500],
+        due: 10,
+        replace: false,
+    });
+    let claim = ClaimRequest {
+        room: vec![9, 9],
+        ..ClaimRequest::default()
+    };
+    commit(
+        &mut store,
+        &(vec![Call::Schedule(new.collect())], vec![], claim),
+    )
+    .unwrap();
+}
+
+#[test]
+fn no_flipped_bit_reaches_a_handler() {
+    let folder = Folder::new("flip");
+    let path = folder.file();
+    fill(&path, 300);
+    let whole = fs::read(&path).unwrap();
+    let mut random = Random(30);
+    let (mut refused, mut dead, mut unharmed) = (0, 0, 0);
+    for round in 0..150 {
+        let mut bytes = whole.clone();
+        // Where the jobs are: a byte of a page that is in use.
+        let at = loop {
+            let at = random.below(bytes.len() as u64) as usize;
+            if at > 4096 && bytes[at] != 0 {
+                break at;
+            }
+        };
+        bytes[at] ^= 1 << random.below(8);
+        fs::write(&path, &bytes).unwrap();
+        let opened = RedbStore::open(&path, &handled(), round % 2 == 0);
+        let Ok(mut store) = opened else {
+            refused += 1;
+            continue;
+        };
+        let claim = ClaimRequest {
+            until: Millis::MAX,
+            limit: 1000,
+            bytes: usize::MAX,
+            room: vec![1000; 2],
+            ..ClaimRequest::default()
+        };
+        let claimed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            commit(&mut store, &(vec![], vec![], claim))
+        }));
+        let Ok(Ok(committed)) = claimed else {
+            refused += 1;
+            continue;
+        };
+        for claim in &committed.claims {
+            let number: u64 = claim.key.as_ref().unwrap()[4..].parse().unwrap();
+            assert_eq!(claim.payload, vec![number as u8; 500]);
+            assert_eq!((claim.due, claim.attempt), (10, 1));
+        }
+        let letters = store.reader().jobs(&JobFilter::new().dead()).unwrap();
+        assert!(
+            letters
+                .iter()
+                .all(|row| row.error.as_deref() == Some(DAMAGED))
+        );
+        if letters.is_empty() {
+            unharmed += 1;
+        } else {
+            dead += 1;
+        }
+    }
+    assert!(
+        dead > 20,
+        "refused {refused}, dead {dead}, unharmed {unharmed}"
+    );
+}
+
+#[test]
+fn verifying_finds_a_job_that_stands_nowhere_or_twice() {
+    let folder = Folder::new("verify");
+    let path = folder.file();
+    fill(&path, 10);
+    let mut store = open(&path, true);
+    assert!(
+        rows(&store)
+            .iter()
+            .all(|row| row.standing.state == JobState::Waiting)
+    );
+    let damage = |work: &mut Work<'_>| {
+        let first: Place = array(work.keys.get("key 0")?.unwrap().value());
+        let second: Place = array(work.keys.get("key 1")?.unwrap().value());
+        let value = work.due.remove(&first)?.unwrap().value();
+        work.suspects.insert(&second, value)?;
+        work.written = true;
+        Ok(())
+    };
+    store.write("cannot damage", 0, true, damage).unwrap();
+    store.flip_body(5);
+    drop(store);
+    let store = open(&path, true);
+    let dead: Vec<_> = rows(&store)
+        .into_iter()
+        .filter(|row| row.standing.state == JobState::Dead)
+        .map(|row| row.id)
+        .collect();
+    assert_eq!(dead, [1, 2, 5]);
+    assert_eq!(store.reader().pending().unwrap(), 7);
+}
+
+#[test]
+fn a_file_that_is_mostly_free_is_made_smaller() {
+    let folder = Folder::new("compact");
+    let path = folder.file();
+    fill(&path, 30_000);
+    let large = fs::metadata(&path).unwrap().len();
+    let mut store = open(&path, false);
+    let cancel = (10..30_000).map(|number| Call::Cancel {
+        key: format!("key {number}"),
+    });
+    let claim = ClaimRequest {
+        room: vec![9, 9],
+        ..ClaimRequest::default()
+    };
+    commit(&mut store, &(cancel.collect(), vec![], claim)).unwrap();
+    drop(store);
+    assert!(fs::metadata(&path).unwrap().len() > large / 2);
+    let store = open(&path, false);
+    assert_eq!(rows(&store).len(), 10);
+    drop(store);
+    let small = fs::metadata(&path).unwrap().len();
+    assert!(small < large / 4, "{large} {small}");
+}
