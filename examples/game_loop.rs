@@ -11,7 +11,7 @@
 
 mod options;
 
-use hashed_wheel::{HashedWheelTimer, Period, TimerHandle};
+use hashed_wheel::{HashedWheelTimer, Period, Timeout, TimerHandle};
 use std::error::Error;
 use std::fmt;
 use std::sync::mpsc::{self, Sender};
@@ -115,29 +115,22 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Bites every 100 ms, for 400 ms.
 fn poison(timer: &TimerHandle, events: &Sender<Event>) -> Result<(), Box<dyn Error>> {
     let period = Duration::from_millis(100);
-    let bite = tell(events);
-    let bites = timer.new_periodic(
-        move |_| bite(Event::PoisonBites),
-        period,
-        Period::FixedRate(period),
-    )?;
-    let over = tell(events);
-    timer.new_timeout(
-        move |_| {
-            bites.cancel();
-            over(Event::PoisonIsOver);
-        },
-        Duration::from_millis(400),
-    )?;
+    let tell_bite = tell(events);
+    let bite = move |_: &Timeout| tell_bite(Event::PoisonBites);
+    let bites = timer.new_periodic(bite, period, Period::FixedRate(period))?;
+    let tell_end = tell(events);
+    let heal = move |_: &Timeout| {
+        bites.cancel();
+        tell_end(Event::PoisonIsOver);
+    };
+    timer.new_timeout(heal, Duration::from_millis(400))?;
     Ok(())
 }
 
 fn lay_bomb(timer: &TimerHandle, events: &Sender<Event>, bomb: u32) -> Result<(), Box<dyn Error>> {
-    let explode = tell(events);
-    timer.new_timeout(
-        move |_| explode(Event::Explodes { bomb }),
-        Duration::from_millis(250),
-    )?;
+    let tell = tell(events);
+    let explode = move |_: &Timeout| tell(Event::Explodes { bomb });
+    timer.new_timeout(explode, Duration::from_millis(250))?;
     Ok(())
 }
 
@@ -155,11 +148,9 @@ impl World {
                 self.bombs -= 1;
                 if self.monsters > 0 {
                     self.monsters -= 1;
-                    let come = tell(events);
-                    timer.new_timeout(
-                        move |_| come(Event::MonsterIsBack),
-                        Duration::from_millis(600),
-                    )?;
+                    let tell = tell(events);
+                    let come_back = move |_: &Timeout| tell(Event::MonsterIsBack);
+                    timer.new_timeout(come_back, Duration::from_millis(600))?;
                 }
             }
             Event::MonsterIsBack => self.monsters += 1,

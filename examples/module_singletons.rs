@@ -60,7 +60,7 @@ mod sessions {
 
 /// Sends a letter, and again a little later if the first attempts fail.
 mod mail {
-    use hashed_wheel::{HashedWheelTimer, TimerHandle, TimerState};
+    use hashed_wheel::{HashedWheelTimer, Timeout, TimerHandle, TimerState};
     use std::sync::LazyLock;
     use std::time::Duration;
 
@@ -88,11 +88,10 @@ mod mail {
             "mail",
             &format!("to {to}: attempt {number} failed, again in {retry_after:?}"),
         );
-        let again = timer.new_timeout(
-            move |timeout| attempt(&timeout.timer(), to, number + 1, retry_after * 2),
-            retry_after,
-        );
-        if let Err(rejected) = again {
+        let again = move |timeout: &Timeout| {
+            attempt(&timeout.timer(), to, number + 1, retry_after * 2);
+        };
+        if let Err(rejected) = timer.new_timeout(again, retry_after) {
             super::say("mail", &format!("to {to}: given up, {rejected}"));
         }
     }

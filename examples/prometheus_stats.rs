@@ -76,11 +76,8 @@ fn keep_busy(timer: &HashedWheelTimer) -> Result<(), Box<dyn Error>> {
             }
         }
     };
-    timer.new_periodic(
-        requests,
-        Duration::ZERO,
-        Period::FixedRate(Duration::from_millis(20)),
-    )?;
+    let period = Period::FixedRate(Duration::from_millis(20));
+    timer.new_periodic(requests, Duration::ZERO, period)?;
     for _ in 0..4_900 {
         timer.new_timeout(|_| {}, Duration::from_secs(3600))?;
     }

@@ -131,11 +131,8 @@ fn many(timer: &HashedWheelTimer, log: Log, unit: Duration) -> Result<(), Box<dy
 /// The timeouts that `stop` returns, and what can be done with them.
 fn stop(timer: &HashedWheelTimer, log: Log) -> Result<(), Box<dyn Error>> {
     heading("stop: what has not fired comes back, with its task inside");
-    let letter = log;
-    timer.new_timeout(
-        move |_| letter.say("the letter is sent after all"),
-        Duration::from_secs(60),
-    )?;
+    let send = move |_: &Timeout| log.say("the letter is sent after all");
+    timer.new_timeout(send, Duration::from_secs(60))?;
     let unprocessed = timer.stop()?;
     log.say(format_args!(
         "{} came back, state {:?}",
@@ -192,10 +189,8 @@ fn countdown(
             }
         }
     }
-    timer.new_timeout(
-        move |timeout| next(timeout, log, from, step),
-        Duration::ZERO,
-    )?;
+    let first = move |timeout: &Timeout| next(timeout, log, from, step);
+    timer.new_timeout(first, Duration::ZERO)?;
     Ok(())
 }
 

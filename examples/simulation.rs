@@ -58,11 +58,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     arrival(&shop, &timer.handle())?;
     let backup = Arc::clone(&shop);
-    timer.new_periodic(
-        move |_| backup.day().backups += 1,
-        HOUR * 3,
-        Period::FixedRate(HOUR * 24),
-    )?;
+    let save = move |_: &Timeout| backup.day().backups += 1;
+    timer.new_periodic(save, HOUR * 3, Period::FixedRate(HOUR * 24))?;
 
     println!(
         "a day of a shop on a manual clock: a session ends half an hour after its last click\n"
@@ -126,17 +123,15 @@ fn arrival(shop: &Arc<Shop>, timer: &TimerHandle) -> Result<(), RejectReason> {
         day.next_arrival.saturating_sub(shop.clock.now())
     };
     let shop = Arc::clone(shop);
-    timer.new_timeout(
-        move |timeout| {
-            let timer = timeout.timer();
-            shop.day().visitors += 1;
-            let visit = open_session(&shop, &timer)
-                .and_then(|session| click(&shop, &timer, session))
-                .and_then(|()| arrival(&shop, &timer));
-            report(visit);
-        },
-        gap,
-    )?;
+    let visit = move |timeout: &Timeout| {
+        let timer = timeout.timer();
+        shop.day().visitors += 1;
+        let visit = open_session(&shop, &timer)
+            .and_then(|session| click(&shop, &timer, session))
+            .and_then(|()| arrival(&shop, &timer));
+        report(visit);
+    };
+    timer.new_timeout(visit, gap)?;
     Ok(())
 }
 

@@ -12,7 +12,7 @@
 //! ```
 
 use hashed_wheel::{HashedWheelTimer, HierarchicalWheelTimer, Stats, Timeout, TimerHandle};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -176,8 +176,8 @@ impl Running {
     }
 
     /// Schedules a task that does nothing.
-    fn schedule(&self, delay: Duration) -> Option<Timeout> {
-        self.handle.new_timeout(|_| {}, delay).ok()
+    fn schedule(&self, label: &'static str, delay: Duration) -> Option<Timeout> {
+        self.handle.labelled(label).new_timeout(|_| {}, delay).ok()
     }
 }
 
@@ -232,7 +232,7 @@ impl Show {
                 // Short delays more often than long ones.
                 let longest = 100 << below(8);
                 let delay = Duration::from_millis(100 + below(longest));
-                let scheduled = running.schedule(delay);
+                let scheduled = running.schedule("load", delay);
                 running.recent.extend(scheduled);
             }
             let excess = running.recent.len().saturating_sub(RECENT);
@@ -285,7 +285,7 @@ impl Show {
                 let running = lock(&self.running);
                 let delays = (0..BURST).map(|number| 500 + number as u64 % 9_500);
                 let taken = delays
-                    .map_while(|delay| running.schedule(Duration::from_millis(delay)))
+                    .map_while(|delay| running.schedule("burst", Duration::from_millis(delay)))
                     .count();
                 Ok(if taken < BURST {
                     format!("{taken} scheduled, then refused: at most {MAX_PENDING} may be pending")
@@ -300,7 +300,8 @@ impl Show {
             ("/slow", "") => {
                 let running = lock(&self.running);
                 let task = |_: &Timeout| thread::sleep(SLOW_TASK);
-                let taken = running.handle.new_timeout(task, Duration::ZERO);
+                let handle = running.handle.labelled("slow task");
+                let taken = handle.new_timeout(task, Duration::ZERO);
                 taken.map_err(|refused| Mistake(503, refused.to_string()))?;
                 Ok(format!("a task blocks the timer thread for {SLOW_TASK:?}"))
             }
@@ -337,21 +338,42 @@ fn internal(error: &dyn Error) -> Mistake {
 
 // --- the picture, as JSON
 
-fn draw(running: &Running) -> String {
+/// What lies where, and the counters of the same moment.
+struct View {
+    stats: Stats,
+    rows: Vec<Vec<u32>>,
+    overdue: u32,
+    /// How many of each label are pending.
+    labels: BTreeMap<&'static str, u32>,
+}
+
+/// How often a view is taken again because timeouts fired meanwhile.
+const RETRIES: usize = 20;
+
+fn view(running: &Running) -> View {
+    let mut view = look(running);
+    for _ in 0..RETRIES {
+        let after = running.handle.stats();
+        let is_same = |it: &Stats| (it.scheduled, it.expired, it.cancelled);
+        if is_same(&after) == is_same(&view.stats) {
+            break;
+        }
+        view = look(running);
+    }
+    view
+}
+
+fn look(running: &Running) -> View {
     let stats = running.handle.stats();
     let tick = stats.tick;
-    let (name, buckets, mut rows) = match running.kind {
-        Kind::Hashed => ("hashed", BUCKETS, vec![vec![0; BUCKETS]; 2]),
-        Kind::Hierarchical => (
-            "hierarchical",
-            WHEEL_SIZE,
-            vec![vec![0; WHEEL_SIZE]; LEVELS],
-        ),
+    let mut rows = match running.kind {
+        Kind::Hashed => vec![vec![0; BUCKETS]; 2],
+        Kind::Hierarchical => vec![vec![0; WHEEL_SIZE]; LEVELS],
     };
     // By the clock, not by the hand: that stops when the timer thread is blocked.
     let since = running.started.elapsed().saturating_sub(OVERDUE);
     let overdue_before = (since.as_nanos() / running.tick.as_nanos()) as u64;
-    let mut overdue = 0;
+    let (mut overdue, mut labels) = (0, BTreeMap::new());
     running.handle.for_each_pending(|pending| {
         let (row, bucket) = match running.kind {
             Kind::Hashed => on_ring(pending.due_tick, tick),
@@ -359,18 +381,41 @@ fn draw(running: &Running) -> String {
         };
         rows[row][bucket] += 1;
         overdue += u32::from(pending.due_tick < overdue_before);
+        *labels.entry(pending.label.unwrap_or("none")).or_default() += 1;
     });
+    View {
+        stats,
+        rows,
+        overdue,
+        labels,
+    }
+}
+
+fn draw(running: &Running) -> String {
+    let View {
+        stats,
+        rows,
+        overdue,
+        labels,
+    } = view(running);
+    let (name, buckets) = match running.kind {
+        Kind::Hashed => ("hashed", BUCKETS),
+        Kind::Hierarchical => ("hierarchical", WHEEL_SIZE),
+    };
+    let tick = stats.tick;
     let tick_ms = running.tick.as_millis();
     let mut text = format!(
         "{{\"wheel\":\"{name}\",\"buckets\":{buckets},\"tick_ms\":{tick_ms},\"tick\":{tick},\"overdue\":{overdue},\"rows\":"
     );
     write_rows(&mut text, &rows);
+    // Labels are this program's own words, so that Rust's quotes are JSON's.
+    let _ = write!(text, ",\"labels\":{labels:?}");
     write_stats(&mut text, &stats);
     text.push('}');
     text
 }
 
-/// Row 0 is for what is due in this turn, row 1 for what is due in a later one; and the bucket.
+/// The row and the bucket: row 0 for timeouts that are due in this revolution, row 1 for later ones.
 fn on_ring(due_tick: u64, tick: u64) -> (usize, usize) {
     let is_later = due_tick > tick + BUCKETS as u64;
     (usize::from(is_later), due_tick as usize % BUCKETS)
@@ -425,9 +470,17 @@ fn write_stats(text: &mut String, stats: &Stats) {
     text.push_str(",\"lateness\":[");
     for (place, (latest, runs)) in lateness.buckets().enumerate() {
         let comma = if place == 0 { "" } else { "," };
-        let _ = write!(text, "{comma}[{},{runs}]", latest.as_micros());
+        let (from, to) = (lower_end(latest).as_micros(), latest.as_micros());
+        let _ = write!(text, "{comma}[{from},{to},{runs}]");
     }
     text.push(']');
+}
+
+/// The lower end of a class of the histogram, which has eight classes for each power of two.
+fn lower_end(latest: Duration) -> Duration {
+    let nanos = latest.as_nanos() as u64;
+    let width = 1 << nanos.max(1).ilog2().saturating_sub(3);
+    Duration::from_nanos(nanos / width * width)
 }
 
 // --- HTTP, as much as a page needs

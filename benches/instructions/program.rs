@@ -7,7 +7,9 @@ use std::hint::black_box;
 use std::mem;
 use std::time::Duration;
 
-use hashed_wheel::{HashedWheelTimer, HierarchicalWheelTimer, ManualClock, TimerHandle};
+use hashed_wheel::{
+    DelayQueue, HashedWheelTimer, HierarchicalWheelTimer, ManualClock, TimerHandle,
+};
 
 /// As many as are counted at once. The check divides by it.
 const TIMEOUTS: u32 = 100_000;
@@ -102,6 +104,18 @@ fn main() {
                 for _ in 0..TIMEOUTS {
                     timeouts.push_back(schedule(&timer));
                     timeouts.pop_front().map(|oldest| oldest.cancel());
+                }
+            });
+        }
+        "delay_queue" => {
+            let queue = DelayQueue::new(&timer);
+            let insert = |n| queue.insert(n, DELAY).expect("the timer runs");
+            let mut keys: VecDeque<_> = (0..1000).map(insert).collect();
+            measure(|| {
+                for n in 0..TIMEOUTS {
+                    keys.push_back(insert(n));
+                    let oldest = keys.pop_front();
+                    assert!(oldest.is_some_and(|key| queue.remove(&key).is_some()));
                 }
             });
         }

@@ -151,7 +151,8 @@ impl Nap {
                 true
             }
             Poll::Ready(Ok(())) => {
-                if first || now < self.not_before {
+                // One whose time has passed is ready at its first poll, without a timeout.
+                if now < self.not_before {
                     life.fail("a future is ready before its time");
                 }
                 self.end();
@@ -189,7 +190,7 @@ impl Nap {
                     .fail(&format!("a future of a timer that has ended: {other:?}"));
             }
         };
-        if fired && (self.armed.is_none() || self.life.world().now() < self.not_before) {
+        if fired && self.life.world().now() < self.not_before {
             self.life.fail("a future is ready before its time");
         }
     }

@@ -53,6 +53,47 @@ fn the_picture_shows_what_is_pending() {
 }
 
 #[test]
+fn what_is_pending_is_shown_by_its_label() {
+    let running = Running::new(Kind::Hashed, 50).unwrap();
+    for (label, delay) in [("load", 60), ("burst", 60), ("load", 90)] {
+        running.schedule(label, Duration::from_secs(delay)).unwrap();
+    }
+    let state = draw(&running);
+    assert!(
+        state.contains(r#","labels":{"burst": 1, "load": 2},"#),
+        "{state}"
+    );
+}
+
+#[test]
+fn the_numbers_add_up() {
+    for kind in [Kind::Hashed, Kind::Hierarchical] {
+        let (_, show) = serving();
+        show.replace(Some(kind), None).unwrap();
+        show.act("/burst").unwrap();
+        let running = lock(&show.running);
+        // The timer fires all the while.
+        while running.handle.stats().expired < 1_000 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let state = draw(&running);
+        let [scheduled, expired, cancelled, pending] =
+            ["scheduled", "expired", "cancelled", "pending"].map(|name| value(&state, name));
+        assert_eq!(scheduled, expired + cancelled + pending);
+        assert_eq!(shown(&state), pending);
+    }
+}
+
+#[test]
+fn a_class_of_the_histogram_begins_at_most_an_eighth_below_its_end() {
+    let ends = [(0, 0), (7, 7), (1_023, 960), (54_525_951, 50_331_648)];
+    for (latest, begin) in ends {
+        let found = lower_end(Duration::from_nanos(latest));
+        assert_eq!(found, Duration::from_nanos(begin), "{latest}");
+    }
+}
+
+#[test]
 fn the_hand_stops_while_the_timer_thread_is_blocked() {
     let (_, show) = serving();
     let running = lock(&show.running);
@@ -64,7 +105,7 @@ fn the_hand_stops_while_the_timer_thread_is_blocked() {
     };
     running.handle.new_timeout(task, Duration::ZERO).unwrap();
     has_begun.recv().unwrap();
-    running.schedule(Duration::ZERO).unwrap();
+    running.schedule("load", Duration::ZERO).unwrap();
     let stopped_at = value(&draw(&running), "tick");
     while value(&draw(&running), "overdue") == 0 {
         thread::sleep(Duration::from_millis(10));

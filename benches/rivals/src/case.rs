@@ -1,47 +1,57 @@
-//! One row of the comparison: a workload with its numbers.
+//! One row of the comparison: a workload with its numbers, and who takes part.
 //!
-//! A case travels to the child process (Rust, Java or Go) as plain `key=value` arguments.
+//! A case travels to the child process (Rust or Java) as plain `key=value` arguments.
 
 use std::fmt;
 use std::time::Duration;
+
+use crate::contestant::{NETTY, REFERENCE};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Workload {
     Churn,
     Fire,
+    Mixed,
+    Server,
+    Random,
+    Fill,
     Lateness,
+    AtOnce,
+    Fine,
     Hold,
     Idle,
     MemoryPending,
-    MemoryChurn,
+    MemoryMixed,
+    MemoryHeld,
     Tails,
     Oversubscribed,
     Producers,
-    AtOnce,
-    Boundary,
-    Fine,
     At,
-    MemoryBurst,
+    DelayQueue,
     Growth,
 }
 
 impl Workload {
-    const ALL: [(Self, &'static str); 16] = [
+    const ALL: [(Self, &'static str); 20] = [
         (Self::Churn, "churn"),
         (Self::Fire, "fire"),
+        (Self::Mixed, "mixed"),
+        (Self::Server, "server"),
+        (Self::Random, "random"),
+        (Self::Fill, "fill"),
         (Self::Lateness, "lateness"),
+        (Self::AtOnce, "at-once"),
+        (Self::Fine, "fine"),
         (Self::Hold, "hold"),
         (Self::Idle, "idle"),
         (Self::MemoryPending, "memory-pending"),
-        (Self::MemoryChurn, "memory-churn"),
+        (Self::MemoryMixed, "memory-mixed"),
+        (Self::MemoryHeld, "memory-held"),
         (Self::Tails, "tails"),
         (Self::Oversubscribed, "oversubscribed"),
         (Self::Producers, "producers"),
-        (Self::AtOnce, "at-once"),
-        (Self::Boundary, "boundary"),
-        (Self::Fine, "fine"),
         (Self::At, "at"),
-        (Self::MemoryBurst, "memory-burst"),
+        (Self::DelayQueue, "delay-queue"),
         (Self::Growth, "growth"),
     ];
 
@@ -54,11 +64,6 @@ impl Workload {
         let found = Self::ALL.iter().find(|(_, name)| *name == text)?;
         Some(found.0)
     }
-
-    /// One of the rows that run only when they are asked for.
-    pub(crate) fn is_extra(self) -> bool {
-        self as usize >= Self::Tails as usize
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,11 +72,11 @@ pub(crate) struct Case {
     /// Timeouts that are pending: in flight per producer (churn and its relatives), in all elsewhere.
     pub(crate) flight: usize,
     pub(crate) producers: usize,
-    /// Schedule-and-cancel pairs, of all producers together.
+    /// Schedule-and-cancel pairs, of all producers together; a second's for all producers in `mixed` and `server`.
     pub(crate) ops: u64,
     pub(crate) tick_us: u64,
     pub(crate) slots: usize,
-    /// How long a timer is watched.
+    /// How long a timer is watched, loaded or held up.
     pub(crate) watch_ms: u64,
     /// The shortest delay, and how much longer the longest is, where timeouts fire.
     pub(crate) delay_ms: u64,
@@ -110,6 +115,48 @@ impl Case {
 
     pub(crate) fn spread(&self) -> Duration {
         Duration::from_millis(self.spread_ms)
+    }
+
+    /// The names of those who take part: everybody in the rows that are drawn, elsewhere this crate and whoever is worth
+    /// the minutes.
+    pub(crate) fn contestants(&self) -> &'static [&'static str] {
+        const EVERYBODY: &[&str] = &[
+            REFERENCE,
+            "hierarchical",
+            NETTY,
+            "tokio",
+            "delayqueue",
+            "nexus",
+            "pool",
+            "binaryheap",
+        ];
+        const WHEELS: &[&str] = &[REFERENCE, "hierarchical", NETTY];
+        const WITH_TOKIO: &[&str] = &[REFERENCE, "hierarchical", NETTY, "tokio"];
+        const WITH_DELAY_QUEUE: &[&str] =
+            &[REFERENCE, "hierarchical", NETTY, "tokio", "delayqueue"];
+        match self.workload {
+            Workload::Churn => EVERYBODY,
+            Workload::Fire if self.tick_us == 1_000 => EVERYBODY,
+            Workload::Lateness if self.tick_us == 1_000 => WITH_DELAY_QUEUE,
+            Workload::Fire | Workload::Lateness => WHEELS,
+            Workload::Mixed | Workload::Server | Workload::MemoryPending => WITH_DELAY_QUEUE,
+            Workload::Fill | Workload::Hold => WITH_TOKIO,
+            Workload::Idle => &[REFERENCE, NETTY],
+            Workload::Random | Workload::Growth => {
+                &[REFERENCE, "hierarchical", NETTY, "tokio", "array"]
+            }
+            Workload::Tails if self.flight == 100_000 => &[REFERENCE, NETTY, "tokio", "delayqueue"],
+            Workload::Oversubscribed if self.producers == 16 => &[REFERENCE, NETTY, "tokio"],
+            Workload::DelayQueue => &[REFERENCE, "delayqueue"],
+            Workload::AtOnce
+            | Workload::Fine
+            | Workload::MemoryMixed
+            | Workload::MemoryHeld
+            | Workload::Tails
+            | Workload::Oversubscribed
+            | Workload::Producers
+            | Workload::At => &[REFERENCE],
+        }
     }
 
     /// The arguments from which [`Case::from_args`] makes the same case.
@@ -153,26 +200,30 @@ impl Case {
     }
 }
 
-/// The name of a row: `churn-1k-2p`, `fire-1ms`, `idle-0`.
+/// The name of a row: `churn-1k-2p`, `fire-1ms`, `memory-mixed-1M`.
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.workload.name();
         match self.workload {
-            Workload::Churn | Workload::Growth | Workload::Tails => {
+            Workload::Churn | Workload::Growth | Workload::Tails | Workload::Random => {
                 write!(f, "{name}-{}-{}p", short(self.flight), self.producers)
             }
-            Workload::Oversubscribed | Workload::Producers => {
+            Workload::Oversubscribed | Workload::Producers | Workload::DelayQueue => {
                 write!(f, "{name}-{}", self.producers)
             }
-            Workload::Fire
-            | Workload::Lateness
-            | Workload::AtOnce
-            | Workload::Boundary
-            | Workload::Hold => write!(f, "{name}-{}ms", self.tick_us / 1_000),
+            Workload::Fire | Workload::Lateness | Workload::AtOnce | Workload::Hold => {
+                write!(f, "{name}-{}ms", self.tick_us / 1_000)
+            }
             Workload::Fine => write!(f, "{name}-{}us", self.tick_us),
-            Workload::At | Workload::MemoryBurst => write!(f, "{name}-{}", short(self.flight)),
-            Workload::Idle => write!(f, "{name}-{}", self.flight),
-            Workload::MemoryPending | Workload::MemoryChurn => f.write_str(name),
+            Workload::Fill | Workload::MemoryMixed => {
+                write!(f, "{name}-{}", short(self.flight))
+            }
+            Workload::Mixed
+            | Workload::Server
+            | Workload::Idle
+            | Workload::MemoryPending
+            | Workload::MemoryHeld
+            | Workload::At => f.write_str(name),
         }
     }
 }
@@ -186,25 +237,91 @@ fn short(count: usize) -> String {
     }
 }
 
-/// How large the workloads are.
-#[derive(Debug)]
-pub(crate) struct Sizes {
-    pub(crate) quick: bool,
-    pub(crate) flights: Vec<usize>,
-    pub(crate) producers: Vec<usize>,
-    /// How long each half of an oversubscribed run takes.
-    pub(crate) seconds: u64,
-}
-
-/// All rows, in the order in which they are run and shown.
-pub(crate) fn all(sizes: &Sizes) -> Vec<Case> {
-    let mut cases = standard(sizes);
-    cases.extend(extra(sizes));
+/// All rows, in the order in which they are run and shown. With `quick`, each does a tenth of the work.
+pub(crate) fn all(quick: bool) -> Vec<Case> {
+    let scale = if quick { 10 } else { 1 };
+    let ops = 5_000_000 / scale;
+    let million = 1_000_000 / scale;
+    let watch_ms = if quick { 1_000 } else { 3_000 };
+    let mut cases = Vec::new();
+    for flight in [1_000, 100_000] {
+        for producers in [1, 2] {
+            cases.push(churn(Workload::Churn, flight, producers, ops));
+        }
+    }
+    for tick_us in [1_000, 10_000] {
+        cases.push(firing(Workload::Fire, million, tick_us, 2_000, 2_000));
+    }
+    cases.push(Case {
+        producers: 2,
+        ops: 1_000_000,
+        watch_ms: 10_000 / scale as u64,
+        ..firing(Workload::Mixed, 20_000, 1_000, 1, 19)
+    });
+    cases.push(Case {
+        producers: 4,
+        ops: 1_000_000,
+        watch_ms: if quick { 2_000 } else { 5_000 },
+        ..firing(Workload::Server, 100_000, 1_000, 1_000, 0)
+    });
+    for producers in [1, 2] {
+        cases.push(churn(Workload::Random, million, producers, ops / 2));
+    }
+    cases.push(churn(Workload::Fill, million, 1, 0));
+    for tick_us in [1_000, 10_000] {
+        cases.push(firing(
+            Workload::Lateness,
+            100_000 / scale,
+            tick_us,
+            1_000,
+            2_000,
+        ));
+    }
+    cases.push(firing(Workload::AtOnce, 100_000 / scale, 1_000, 2, 2_000));
+    cases.push(Case {
+        watch_ms: 1_000,
+        ..firing(Workload::Fine, 20_000 / scale, 100, 200, 4_000)
+    });
+    for (workload, pending) in [(Workload::Hold, million), (Workload::Idle, 1)] {
+        cases.push(Case {
+            watch_ms,
+            ..Case::new(workload, pending, 1_000, 512)
+        });
+    }
+    cases.push(Case::new(Workload::MemoryPending, million, 10_000, 4096));
+    cases.push(Case {
+        producers: 2,
+        watch_ms: 2_000,
+        ..firing(Workload::MemoryMixed, million, 10_000, 1_000, 1_500)
+    });
+    cases.push(Case {
+        producers: 2,
+        watch_ms: 5_000 / scale as u64,
+        ..Case::new(Workload::MemoryHeld, 1_000, 10_000, 4096)
+    });
+    for flight in [1_000, 100_000, 1_000_000] {
+        for producers in [1, 2] {
+            cases.push(churn(Workload::Tails, flight, producers, 4_000_000 / scale));
+        }
+    }
+    for producers in [4, 8, 16] {
+        cases.push(Case {
+            producers,
+            watch_ms,
+            ..Case::new(Workload::Oversubscribed, 10_000, 1_000, 4096)
+        });
+    }
+    for producers in [16, 64] {
+        cases.push(churn(Workload::Producers, 1_000, producers, ops));
+    }
+    cases.push(churn(Workload::At, 1_000, 1, ops));
+    for producers in [1, 4] {
+        cases.push(churn(Workload::DelayQueue, 1_000, producers, ops));
+    }
+    for flight in [1_000, 10_000, 100_000, 1_000_000, 10_000_000] {
+        cases.push(churn(Workload::Growth, flight, 1, ops));
+    }
     cases
-}
-
-fn scale(sizes: &Sizes) -> usize {
-    if sizes.quick { 10 } else { 1 }
 }
 
 fn churn(workload: Workload, flight: usize, producers: usize, ops: usize) -> Case {
@@ -221,85 +338,4 @@ fn firing(workload: Workload, flight: usize, tick_us: u64, delay_ms: u64, spread
         spread_ms,
         ..Case::new(workload, flight, tick_us, 4096)
     }
-}
-
-fn standard(sizes: &Sizes) -> Vec<Case> {
-    let scale = scale(sizes);
-    let watch_ms = if sizes.quick { 1_000 } else { 5_000 };
-    let ops = 5_000_000 / scale;
-    let mut cases = Vec::new();
-    for &flight in &sizes.flights {
-        for &producers in &sizes.producers {
-            cases.push(churn(Workload::Churn, flight, producers, ops));
-        }
-    }
-    for tick_us in [1_000, 10_000] {
-        let count = 1_000_000 / scale;
-        cases.push(firing(Workload::Fire, count, tick_us, 3_000, 2_000));
-    }
-    for tick_us in [1_000, 10_000] {
-        let count = 100_000 / scale;
-        cases.push(firing(Workload::Lateness, count, tick_us, 1_000, 2_000));
-    }
-    for tick_us in [1_000, 10_000] {
-        cases.push(Case {
-            watch_ms,
-            ..Case::new(Workload::Hold, 1_000_000 / scale, tick_us, 512)
-        });
-    }
-    for pending in [0, 1] {
-        cases.push(Case {
-            watch_ms,
-            ..Case::new(Workload::Idle, pending, 1_000, 512)
-        });
-    }
-    let pending = 1_000_000 / scale;
-    cases.push(Case::new(Workload::MemoryPending, pending, 10_000, 4096));
-    cases.push(churn(Workload::MemoryChurn, 100_000, 1, ops));
-    cases
-}
-
-/// The rows that run with `--all`, or when a filter names them.
-fn extra(sizes: &Sizes) -> Vec<Case> {
-    let scale = scale(sizes);
-    let ops = 5_000_000 / scale;
-    let mut cases = Vec::new();
-    for flight in [1_000, 100_000, 1_000_000] {
-        for producers in [1, 2] {
-            let calls = 4_000_000 / scale;
-            cases.push(churn(Workload::Tails, flight, producers, calls));
-        }
-    }
-    for producers in [4, 8, 16] {
-        cases.push(Case {
-            producers,
-            watch_ms: 1_000 * sizes.seconds,
-            ..Case::new(Workload::Oversubscribed, 10_000, 1_000, 4096)
-        });
-    }
-    for producers in [1, 2, 4, 16, 64] {
-        cases.push(churn(Workload::Producers, 1_000, producers, ops));
-    }
-    let many = 100_000 / scale;
-    cases.push(firing(Workload::AtOnce, many, 1_000, 2, 2_000));
-    cases.push(firing(Workload::Boundary, many, 1_000, 1_000, 0));
-    cases.push(Case {
-        watch_ms: 1_000,
-        ..firing(Workload::Fine, 20_000 / scale, 100, 200, 4_000)
-    });
-    for flight in [1_000, 100_000] {
-        cases.push(churn(Workload::At, flight, 1, ops));
-    }
-    // The larger one takes longer to schedule, and must not begin to fire meanwhile.
-    for (burst, delay_ms) in [(1_000_000, 4_000), (10_000_000, 12_000)] {
-        let case = firing(Workload::MemoryBurst, burst / scale, 10_000, delay_ms, 500);
-        cases.push(case);
-    }
-    for flight in [1_000, 10_000, 100_000, 1_000_000, 10_000_000] {
-        cases.push(churn(Workload::Growth, flight, 1, ops));
-    }
-    for producers in 2..=8 {
-        cases.push(churn(Workload::Growth, 1_000, producers, ops));
-    }
-    cases
 }

@@ -1,13 +1,7 @@
 //! The child process: one run of one workload on one contestant.
 
 use crate::case::{Case, Workload};
-#[cfg(feature = "own")]
-use crate::contestant::own;
-use crate::contestant::{
-    array, async_io, binary_heap, btree, delay_queue, hash_wheel, thread_pool, tokio_sleep,
-};
-#[cfg(feature = "more")]
-use crate::contestant::{futures_timer, kestrel, nexus, timer_wheel};
+use crate::contestant::{array, binary_heap, delay_queue, nexus, own, thread_pool, tokio_sleep};
 use crate::workload::{self, Figures, format_line};
 
 type Run = fn(&Case) -> Figures;
@@ -18,7 +12,15 @@ pub(crate) fn run(contestant: &str, args: &[String]) -> Result<(), String> {
     let case = Case::from_args(args)?;
     let found = match case.workload {
         Workload::Oversubscribed => oversubscribed(contestant),
-        Workload::At => at(contestant),
+        Workload::At => own_only(
+            contestant,
+            [workload::at::hashed, workload::at::hierarchical],
+        ),
+        Workload::MemoryMixed | Workload::MemoryHeld => own_only(
+            contestant,
+            [workload::held::hashed, workload::held::hierarchical],
+        ),
+        Workload::DelayQueue => delay_queue(contestant),
         _ => any(contestant),
     };
     let run = found.ok_or_else(|| {
@@ -32,27 +34,13 @@ pub(crate) fn run(contestant: &str, args: &[String]) -> Result<(), String> {
 
 fn any(contestant: &str) -> Option<Run> {
     let run: Run = match contestant {
-        #[cfg(feature = "own")]
         "hashed" => workload::run::<own::Hashed>,
-        #[cfg(feature = "own")]
         "hierarchical" => workload::run::<own::Hierarchical>,
         "tokio" => workload::run::<tokio_sleep::Tokio>,
         "delayqueue" => workload::run::<delay_queue::Queue>,
-        "hhwt" => workload::run::<hash_wheel::HashWheel>,
-        "async-io" => workload::run::<async_io::AsyncIo>,
         "pool" => workload::run::<thread_pool::Pool>,
-        "btreemap" => workload::run::<btree::Tree>,
-        "binaryheap" => workload::run::<binary_heap::Heap>,
-        #[cfg(feature = "more")]
         "nexus" => workload::run::<nexus::Nexus>,
-        #[cfg(feature = "more")]
-        "futures-timer" => workload::run::<futures_timer::FuturesTimer>,
-        #[cfg(feature = "more")]
-        "timerwheel" => workload::run::<timer_wheel::TimerWheel>,
-        #[cfg(feature = "more")]
-        "kestrel" => workload::run::<kestrel::Kestrel>,
-        #[cfg(tokio_unstable)]
-        "tokio-alt" => workload::run::<tokio_sleep::AltTimer>,
+        "binaryheap" => workload::run::<binary_heap::Heap>,
         "array" => workload::run::<array::Array>,
         _ => return None,
     };
@@ -61,28 +49,27 @@ fn any(contestant: &str) -> Option<Run> {
 
 fn oversubscribed(contestant: &str) -> Option<Run> {
     let run: Run = match contestant {
-        #[cfg(feature = "own")]
         "hashed" => workload::oversubscribed::run::<own::Hashed>,
-        #[cfg(feature = "own")]
         "hierarchical" => workload::oversubscribed::run::<own::Hierarchical>,
         "tokio" => workload::oversubscribed::run::<tokio_sleep::MultiThread>,
-        #[cfg(tokio_unstable)]
-        "tokio-alt" => workload::oversubscribed::run::<tokio_sleep::AltTimer>,
         _ => return None,
     };
     Some(run)
 }
 
-#[cfg(feature = "own")]
-fn at(contestant: &str) -> Option<Run> {
+/// The two queues of values: this crate's on its hashed wheel, and tokio-util's behind a mutex.
+fn delay_queue(contestant: &str) -> Option<Run> {
     match contestant {
-        "hashed" => Some(workload::at::hashed),
-        "hierarchical" => Some(workload::at::hierarchical),
+        "hashed" => Some(workload::run::<own::Values>),
+        "delayqueue" => Some(workload::run::<delay_queue::Queue>),
         _ => None,
     }
 }
 
-#[cfg(not(feature = "own"))]
-fn at(_contestant: &str) -> Option<Run> {
-    None
+fn own_only(contestant: &str, [hashed, hierarchical]: [Run; 2]) -> Option<Run> {
+    match contestant {
+        "hashed" => Some(hashed),
+        "hierarchical" => Some(hierarchical),
+        _ => None,
+    }
 }

@@ -2,18 +2,17 @@
 //!
 //! The parent process ([`runner`]) starts itself once for every run of every contestant, so that
 //! memory and CPU time belong to that run alone, and lets the contestants take turns. A child
-//! ([`child`]) runs one [`workload`] on one [`contestant`] and prints one line of figures.
+//! ([`child`]) runs one [`workload`] on one [`contestant`] and prints one line of figures. All lines are kept in a
+//! [`journal`], from which a measurement that was interrupted goes on; the package `figures` sums them up.
 
 mod case;
 mod child;
 mod cli;
 mod contestant;
 mod histogram;
+mod journal;
 mod measure;
-mod plot;
 mod runner;
-mod table;
-mod targets;
 mod workload;
 
 use std::process::ExitCode;
@@ -28,9 +27,6 @@ fn main() -> ExitCode {
         Ok(Command::List(options)) => {
             runner::list(&options);
             Ok(())
-        }
-        Ok(Command::Plot { files, folder }) => {
-            plot::Medians::read(&files).and_then(|medians| plot::draw(&medians, &folder))
         }
         Ok(Command::Help) => {
             print!("{}", cli::USAGE);

@@ -3,6 +3,7 @@
 
 pub mod deadline;
 pub mod executor;
+pub mod http;
 #[path = "../../options/mod.rs"]
 pub mod options;
 pub mod quic;

@@ -84,7 +84,9 @@ fn thousands_of_sleeps_end_and_none_early(executor: Executor, timer: &TimerHandl
     });
     executor.run(tasks.collect());
     assert_eq!(ended.load(Ordering::Relaxed), 6000);
-    assert_eq!(timer.stats().expired, 6000);
+    // One whose time has passed when it is first polled takes no timeout.
+    let stats = timer.stats();
+    assert!(stats.expired <= 6000 && stats.cancelled == 0, "{stats:?}");
     assert_nothing_is_left(timer);
 }
 
@@ -105,7 +107,9 @@ fn a_timeout_tells_slow_from_fast(executor: Executor, timer: &TimerHandle) {
         Box::pin(task) as BoxFuture
     });
     executor.run(tasks.collect());
-    assert_eq!(timer.stats().cancelled, 200, "the loser of each race");
+    // The loser of each race, unless the winner's time had passed at its first poll.
+    let cancelled = timer.stats().cancelled;
+    assert!((100..=200).contains(&cancelled), "{cancelled}");
     assert_nothing_is_left(timer);
 }
 

@@ -3,6 +3,7 @@
 use crate::contestant::Contestant;
 use crate::plan::Extent;
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub(crate) const USAGE: &str = "\
 usage: cargo run --release --example compare -- [OPTIONS]
@@ -19,9 +20,10 @@ Which wheel for my load? Six designs under one front, side by side.
   --rounds N      run everything at most N times, 1 to 100: faster, and more is
                   within the noise
   --details       print all tables behind the answer
-  --readme FILE   write the figures into this README, between its marks, and
-                  the plots that it shows into plots/ beside it
-  --from DIR      run nothing: read the run that was written to DIR
+  --publish       wait for a quiet machine, run the published loads on the two
+                  wheels, nine rounds unless --rounds says otherwise, and write
+                  the figures into benches/figures.csv and the pages: five minutes
+  --now           publish without waiting for a quiet machine
   --list          show the cases and who runs them, and stop
   --help          show this, and stop
 ";
@@ -46,9 +48,9 @@ pub(crate) struct Options {
     /// At most so many runs of each case.
     pub(crate) rounds: usize,
     pub(crate) details: bool,
-    pub(crate) readme: Option<PathBuf>,
-    /// A run that was made before.
-    pub(crate) from: Option<PathBuf>,
+    pub(crate) publish: bool,
+    /// How long to wait for a quiet machine before publishing.
+    pub(crate) patience: Duration,
     filters: Vec<Vec<String>>,
 }
 
@@ -67,6 +69,7 @@ impl Options {
 
 const CHILD: &str = "--child";
 const MOST_ROUNDS: usize = 100;
+const PUBLISHED_ROUNDS: usize = 9;
 
 /// The arguments that start a child.
 pub(crate) fn child_arguments(extent: Extent, case: &str, contestant: Contestant) -> [String; 4] {
@@ -88,10 +91,10 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Command, String> {
     let mut options = Options {
         extent: Extent::Full,
         out: PathBuf::from("target/compare"),
-        rounds: MOST_ROUNDS,
+        rounds: 0,
         details: false,
-        readme: None,
-        from: None,
+        publish: false,
+        patience: figures::machine::PATIENCE,
         filters: Vec::new(),
     };
     let mut list = false;
@@ -107,12 +110,19 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Command, String> {
             "--filter" => options.filters.push(words(value()?)),
             "--rounds" => options.rounds = rounds(value()?)?,
             "--details" => options.details = true,
-            "--readme" => options.readme = Some(PathBuf::from(value()?)),
-            "--from" => options.from = Some(PathBuf::from(value()?)),
+            "--publish" => options.publish = true,
+            "--now" => (options.publish, options.patience) = (true, Duration::ZERO),
             "--list" => list = true,
             "--help" | "-h" => return Ok(Command::Help),
             other => return Err(format!("there is no option `{other}`")),
         }
+    }
+    if options.rounds == 0 {
+        options.rounds = if options.publish {
+            PUBLISHED_ROUNDS
+        } else {
+            MOST_ROUNDS
+        };
     }
     if list {
         return Ok(Command::List(options));

@@ -9,8 +9,6 @@ pub(crate) enum Part {
     Swept(Axis),
     /// Rows of a table.
     Measured,
-    /// Cells of the map.
-    Mapped,
 }
 
 /// The horizontal axis of a sweep. All are logarithmic.
@@ -48,20 +46,6 @@ impl Axis {
             Axis::AtOnce | Axis::Size => words::size(x),
         }
     }
-
-    /// A place in a sentence.
-    pub(crate) fn in_words(self, x: f64) -> String {
-        let place = self.place(x);
-        match self {
-            Axis::Turns if (x - 1.0).abs() < 1e-9 => "1 turn".to_owned(),
-            Axis::Turns if x < 1.0 => format!("{place} of a turn"),
-            Axis::Turns => format!("{place} turns"),
-            Axis::Pending => format!("{place} pending"),
-            Axis::OneFires => format!("{place} cancelled"),
-            Axis::AtOnce => format!("{place} at once"),
-            Axis::Size => format!("a size of {place}"),
-        }
-    }
 }
 
 /// A figure that a group reports.
@@ -78,8 +62,6 @@ pub(crate) struct Figure {
 pub(crate) struct Group {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
-    /// The beginning of a sentence about it.
-    pub(crate) when: &'static str,
     /// What the load is.
     pub(crate) about: String,
     pub(crate) part: Part,
@@ -91,7 +73,7 @@ impl Group {
     pub(crate) fn axis(&self) -> Option<Axis> {
         match self.part {
             Part::Swept(axis) => Some(axis),
-            Part::Measured | Part::Mapped => None,
+            Part::Measured => None,
         }
     }
 }

@@ -2,9 +2,8 @@
 //! load? See the README of this package.
 //!
 //! A `plan` of cases, each run by every `contestant` in turn, each run in a process of its own (`runner`,
-//! `child`), gives `results`; `lines` and `findings` make sense of them. `decision`, `map` and `headline` are the
-//! first screen (`answer`), `figures` puts together the rest, and `report`, `terminal`, `readme`, `sheet`, `plot` and
-//! `csv` show it. `store` reads a run again.
+//! `child`), gives `results`. `answer` compares the crate's two wheels; `sections` has the plots and tables of everybody, and
+//! `report` and `terminal` show both.
 
 mod answer;
 mod case;
@@ -12,36 +11,25 @@ mod child;
 mod cli;
 mod contestant;
 mod csv;
-mod decision;
-mod figures;
-mod findings;
 mod group;
-mod headline;
 mod lines;
 mod load;
-mod machine;
-mod map;
 mod measured;
 mod os;
 mod plan;
 mod plot;
 mod progress;
 mod random;
-mod readme;
 mod report;
 mod results;
 mod runner;
+mod sections;
 mod sheet;
-mod store;
-mod telling;
 mod terminal;
 mod words;
 
-use answer::Answer;
+use ::figures::machine;
 use cli::{Command, Options};
-use figures::Picture;
-use findings::Findings;
-use machine::Machine;
 use plan::{Extent, Plan};
 use report::Report;
 use results::Results;
@@ -51,7 +39,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 use std::{fs, io};
-use store::Run;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -60,6 +47,7 @@ type Failure = Box<dyn std::error::Error>;
 pub fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match cli::parse(&arguments) {
+        Ok(Command::Compare(options)) if options.publish => publish(&options),
         Ok(Command::Compare(options)) => compare(&options),
         Ok(Command::List(options)) => {
             list(&options);
@@ -105,74 +93,61 @@ fn list(options: &Options) {
 
 /// Runs everything and shows it: whether every run has come to something.
 fn compare(options: &Options) -> Result<bool, Failure> {
-    let readme = options.readme.as_deref().map(Readme::open).transpose()?;
-    let Run {
-        plan,
-        results,
-        machine,
-        remarks,
-    } = match &options.from {
-        Some(from) => store::read(from, options)?,
-        None => run(options)?,
-    };
-    let from = Findings {
-        plan: &plan,
-        results: &results,
-    };
-    let report = Report {
-        answer: Answer::new(from),
-        summary: from.summary(),
-        machine: &machine,
-        remarks,
-        crossings: figures::all_crossings(from),
-        sections: figures::sections(from)?,
-    };
-    create(&options.out.join("plots"))?;
-    write_all(&options.out, &report)?;
-    if let Some(readme) = readme {
-        readme.write(&report)?;
-    }
-    let hint = if options.details {
-        ""
-    } else {
-        " (--details prints its tables)"
-    };
-    let mut text = terminal::first_screen(&report);
-    if options.details {
-        text.push_str(&terminal::details(&report));
-    }
-    let page = options.out.join("report.html");
-    let _ = writeln!(text, "written: {}{hint}", page.display());
-    // Whoever has closed the pipe has seen enough.
-    let _ = io::stdout().write_all(text.as_bytes());
-    Ok(results.failures.is_empty())
-}
-
-/// Runs the plan, and writes down what came of it before anything is made of it.
-fn run(options: &Options) -> Result<Run, Failure> {
     let plan = plan(options);
     if plan.cases.is_empty() {
         return Err("nothing has these words in its name; --list shows what there is".into());
     }
     // Before the work, so that it is not lost.
-    create(&options.out)?;
-    let (busy, start) = (machine::busy(), Instant::now());
+    create(&options.out.join("plots"))?;
+    let (load, start) = (machine::load(), Instant::now());
     let results = runner::run(&plan, options.extent);
-    let machine = Machine::look();
-    let remarks = remarks(options, &machine, &results, busy, start);
-    let about = store::about(options.extent, &machine, &remarks);
-    fs::write(options.out.join("run.txt"), about)?;
     fs::write(options.out.join("runs.csv"), csv::runs(&plan, &results))?;
     fs::write(
         options.out.join("medians.csv"),
         csv::medians(&plan, &results),
     )?;
-    Ok(Run {
-        plan,
-        results,
-        machine,
-        remarks,
-    })
+    let report = Report {
+        answer: answer::sheet(&plan, &results),
+        remarks: remarks(options, &results, load, start),
+        sections: sections::sections(&plan, &results)?,
+    };
+    fs::write(options.out.join("report.html"), report.html())?;
+    for picture in report.sections.iter().flat_map(|it| &it.pictures) {
+        let file = options.out.join(format!("plots/{}.svg", picture.name));
+        fs::write(file, plot::standalone(&picture.svg))?;
+    }
+    let mut text = terminal::answer(&report);
+    if options.details {
+        text.push_str(&terminal::details(&report));
+    }
+    let page = options.out.join("report.html");
+    let _ = writeln!(text, "written: {}", page.display());
+    // Whoever has closed the pipe has seen enough.
+    let _ = io::stdout().write_all(text.as_bytes());
+    Ok(results.failures.is_empty())
+}
+
+/// Runs the published loads on the two wheels, and writes their figures into the file that the pages are made from.
+fn publish(options: &Options) -> Result<bool, Failure> {
+    let mut plan = Plan::new(Extent::Full);
+    answer::retain_published(&mut plan, options.rounds);
+    let load = machine::wait_until_quiet(options.patience);
+    let results = runner::run(&plan, Extent::Full);
+    let mut sheet = ::figures::sheet::Sheet::published()?;
+    let found = answer::sheet(&plan, &results);
+    sheet.replace(|row| row.starts_with("compare-"), found.figures().to_vec());
+    sheet.set_head("machine", &machine::describe());
+    let quiet = machine::quietness(load, None);
+    let command = "cargo run --release --example compare -- --publish";
+    let about = format!("{}; {quiet}; {command}", machine::today());
+    sheet.set_head("compare", &about);
+    sheet.write(&::figures::in_repository(::figures::FILE))?;
+    ::figures::pages::write(&sheet)?;
+    print!("{}", terminal::words(&found));
+    for failure in &results.failures {
+        eprintln!("FAILED: {failure}");
+    }
+    Ok(results.failures.is_empty())
 }
 
 fn create(directory: &Path) -> Result<(), Failure> {
@@ -181,14 +156,14 @@ fn create(directory: &Path) -> Result<(), Failure> {
 }
 
 /// What a reader has to know before trusting a figure.
-fn remarks(
-    options: &Options,
-    machine: &Machine,
-    results: &Results,
-    busy: Option<f64>,
-    start: Instant,
-) -> Vec<String> {
-    let mut remarks = Vec::new();
+fn remarks(options: &Options, results: &Results, load: Option<f64>, start: Instant) -> Vec<String> {
+    let mut remarks = vec![format!(
+        "{}, {}, {}, hashed-wheel {}.",
+        machine::today(),
+        machine::describe(),
+        machine::compiler(),
+        hashed_wheel::unstable::VERSION
+    )];
     let form = match options.extent {
         Extent::Quick => "The quick form: small loads and few runs; the full form says more",
         Extent::Full => "The full form",
@@ -203,71 +178,17 @@ fn remarks(
         remarks
             .push("A DEBUG BUILD: its times mean nothing. Use `cargo run --release`.".to_owned());
     }
-    if options.rounds < 5 && options.extent == Extent::Full {
-        let plural = if options.rounds == 1 { "" } else { "s" };
-        remarks.push(format!(
-            "At most {} run{plural} of each case.",
-            options.rounds
-        ));
-    }
     if options.is_filtered() {
         remarks.push("A filter was set: not everything was run.".to_owned());
     }
-    if let Some(busy) = busy.filter(|&busy| busy > 0.5) {
-        remarks.push(format!(
-            "The machine was not calm: its load was {busy} on {} cores when this began. Look at the spread.",
-            machine.cores
-        ));
+    let quiet = machine::quietness(load.unwrap_or(0.0), None);
+    if quiet != "quiet" {
+        remarks.push(format!("The machine was {quiet}. Look at the spread."));
+    }
+    if !results.repeated().0 {
+        remarks.push("COUNTS DIFFERED between runs: they should not.".to_owned());
     }
     let failed = results.failures.iter().map(|why| format!("FAILED: {why}"));
     remarks.extend(failed);
     remarks
-}
-
-fn write_all(out: &Path, report: &Report) -> Result<(), Failure> {
-    fs::write(out.join("report.html"), report.html())?;
-    let pictures = report.sections.iter().flat_map(|it| &it.pictures);
-    write_plots(&out.join("plots"), report, pictures)
-}
-
-/// The maps, and these.
-fn write_plots<'a>(
-    directory: &Path,
-    report: &Report,
-    pictures: impl Iterator<Item = &'a Picture>,
-) -> Result<(), Failure> {
-    for map in &report.answer.maps {
-        let file = directory.join(format!("map-{}.svg", map.form.name()));
-        fs::write(file, plot::standalone(&plot::grid(map)))?;
-    }
-    for picture in pictures {
-        let file = directory.join(format!("{}.svg", picture.name));
-        fs::write(file, plot::standalone(&picture.svg))?;
-    }
-    Ok(())
-}
-
-/// A README that takes the figures.
-struct Readme<'a> {
-    path: &'a Path,
-    text: String,
-}
-
-impl Readme<'_> {
-    /// Refuses a file that has no place for them.
-    fn open(path: &Path) -> Result<Readme<'_>, Failure> {
-        let wrong = |why: &dyn std::fmt::Display| format!("--readme {}: {why}", path.display());
-        let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
-        readme::check(&text).map_err(|why| wrong(&why))?;
-        Ok(Readme { path, text })
-    }
-
-    fn write(&self, report: &Report) -> Result<(), Failure> {
-        let plots = self.path.parent().unwrap_or(Path::new(".")).join("plots");
-        create(&plots)?;
-        let pictures = report.sections.iter().flat_map(readme::shown);
-        write_plots(&plots, report, pictures)?;
-        fs::write(self.path, readme::filled(&self.text, report)?)?;
-        Ok(())
-    }
 }

@@ -1,26 +1,19 @@
 //! `report.html`: one page that needs nothing else, with the plots inside. The answer stands on the first
 //! screen; all the rest is folded below it.
 
-use crate::answer::{Answer, HEAD, TERMS};
 use crate::contestant::Contestant;
-use crate::decision::{Choice, Take};
-use crate::figures::{Found, Picture, Section};
-use crate::headline::Headline;
-use crate::machine::Machine;
-use crate::plot::{css, grid};
+use crate::sections::{Picture, Section};
 use crate::sheet::{Sheet, Value, spread};
 use crate::words::significant;
 use std::fmt::Write as _;
 
 /// All that the page is made of.
 #[derive(Debug)]
-pub(crate) struct Report<'a> {
-    pub(crate) answer: Answer,
-    pub(crate) summary: String,
-    pub(crate) machine: &'a Machine,
+pub(crate) struct Report {
+    /// The figures of the published loads.
+    pub(crate) answer: figures::sheet::Sheet,
     /// What has to be known about how this run was made.
     pub(crate) remarks: Vec<String>,
-    pub(crate) crossings: Vec<Found>,
     pub(crate) sections: Vec<Section>,
 }
 
@@ -30,12 +23,9 @@ const METHOD: &str = "Every run is a process of its own. The plan is gone throug
 each round beginning with another one; figures are medians over the rounds, with the least and the most. On a manual clock \
 (counted, swept) one thread does everything, so work is counted exactly, and its CPU time is the whole cost of a timeout: \
 scheduling, queue, wheel, and firing or cancelling, with what the clock itself takes for each boundary visited. A real wake-up, with a thread \
-that was asleep, costs a good deal more than a boundary on a manual clock: see the wake-ups. One line counts as below another where it \
-is so by more than 5 % with quartiles that do not overlap (by more than 20 % if there were fewer than three runs); lines cross where that changes \
-sides, and the place is interpolated between the medians on logarithmic axes. Where it can be told no better than to a factor of ten, it is not told. \
-Lateness is the time from a timeout's deadline to its task, in percent of its delay: for all designs but the kernel's it is the rounding to a tick, and not shown beside the cost.";
+that was asleep, costs a good deal more than a boundary on a manual clock: see the wake-ups.";
 
-impl Report<'_> {
+impl Report {
     pub(crate) fn html(&self) -> String {
         let mut page = String::new();
         let _ = write!(
@@ -46,8 +36,6 @@ impl Report<'_> {
              <h1>Which wheel for my load?</h1>\n"
         );
         self.first_screen(&mut page);
-        let summary = format!("<p>{}</p>\n", marked(&self.summary));
-        folded(&mut page, "In words", &summary);
         for chapter in self.sections.chunk_by(|_, next| next.level != 2) {
             let mut inside = String::new();
             let (head, parts) = chapter.split_at(1);
@@ -57,96 +45,42 @@ impl Report<'_> {
             }
             folded(&mut page, &head[0].title, &inside);
         }
-        self.where_lines_cross(&mut page);
-        let mut inside = format!("<p>{METHOD}</p>\n");
-        self.facts(&mut inside);
-        folded(
-            &mut page,
-            "Who took part, and how the figures were taken",
-            &inside,
-        );
+        let mut inside = format!("<p>{METHOD}</p>\n<table class=\"facts\">");
+        for contestant in Contestant::ALL {
+            let (name, what) = (contestant.name(), contestant.what());
+            let _ = writeln!(
+                inside,
+                "<tr><th><code>{name}</code></th><td>{what}</td></tr>"
+            );
+        }
+        inside.push_str("</table>\n");
+        let title = "Who took part, and how the figures were taken";
+        folded(&mut page, title, &inside);
         page.push_str("</body></html>\n");
         page
     }
 
+    /// What the README has too.
     fn first_screen(&self, page: &mut String) {
-        let Answer {
-            choices,
-            maps,
-            headlines,
-        } = &self.answer;
-        if !choices.is_empty() {
-            table_of_choices(page, choices);
-            let _ = writeln!(page, "<p class=\"terms\">{TERMS}</p>");
+        let sentences = figures::compare::sentences(&self.answer);
+        let _ = writeln!(page, "<p>{}</p>", marked(&sentences));
+        if let Some(svg) = figures::plot::comparison(&self.answer) {
+            let _ = writeln!(page, "<figure>{svg}</figure>");
         }
-        if !maps.is_empty() {
-            page.push_str("<div class=\"maps\">\n");
-            for map in maps {
-                let _ = writeln!(page, "<figure>{}</figure>", grid(map));
-            }
-            page.push_str("</div>\n");
-        }
-        if !headlines.is_empty() {
-            page.push_str("<div class=\"cards\">\n");
-            for headline in headlines {
-                card(page, headline);
-            }
-            page.push_str("</div>\n");
-        }
-        let _ = writeln!(
-            page,
-            "<p class=\"terms\">{}, {}. {}</p>",
-            escaped(&self.machine.date),
-            escaped(&self.machine.line()),
-            marked(&self.remarks.join(" "))
+        page.push_str(
+            "<table class=\"choices\"><tr><th>load</th><th>take</th>\
+             <th>CPU time, hierarchical ÷ hashed</th></tr>\n",
         );
-    }
-
-    fn facts(&self, page: &mut String) {
-        let _ = writeln!(
-            page,
-            "<table class=\"facts\"><tr><th>machine</th><td>{}, {} cores, {}</td></tr>\
-             <tr><th>built with</th><td>{}, hashed-wheel {}</td></tr>\
-             <tr><th>command</th><td><code>{}</code></td></tr>",
-            escaped(&self.machine.processor),
-            self.machine.cores,
-            escaped(&self.machine.kernel),
-            escaped(&self.machine.compiler),
-            escaped(&self.machine.version),
-            escaped(&self.machine.command)
-        );
-        for contestant in Contestant::ALL {
-            let (name, what) = (contestant.name(), contestant.what());
-            let _ = writeln!(page, "<tr><th><code>{name}</code></th><td>{what}</td></tr>");
-        }
-        page.push_str("</table>\n");
-    }
-
-    fn where_lines_cross(&self, page: &mut String) {
-        if self.crossings.is_empty() {
-            return;
-        }
-        let mut inside = String::from(
-            "<table class=\"crossings\"><tr><th>sweep</th><th>from here on</th>\
-             <th>costs less than</th><th>at about</th><th>clear from</th></tr>\n",
-        );
-        for Found {
-            title,
-            axis,
-            crossing,
-        } in &self.crossings
-        {
+        for [load, take, ratio] in figures::compare::rows(&self.answer) {
+            let take = marked(&take);
             let _ = writeln!(
-                inside,
-                "<tr><th>{title}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-                crossing.after.label(),
-                crossing.before.label(),
-                axis.in_words(crossing.at),
-                axis.place(crossing.between.1)
+                page,
+                "<tr><th>{load}</th><td>{take}</td><td>{ratio}</td></tr>"
             );
         }
-        inside.push_str("</table>\n");
-        folded(page, "Where the lines cross", &inside);
+        page.push_str("</table>\n");
+        let remarks = marked(&self.remarks.join(" "));
+        let _ = writeln!(page, "<p class=\"terms\">{remarks}</p>");
     }
 }
 
@@ -158,68 +92,9 @@ fn folded(page: &mut String, title: &str, inside: &str) {
     );
 }
 
-fn table_of_choices(page: &mut String, choices: &[Choice]) {
-    page.push_str("<table class=\"choices\"><thead><tr>");
-    for head in HEAD {
-        let _ = write!(page, "<th scope=\"col\">{head}</th>");
-    }
-    page.push_str("</tr></thead>\n");
-    for choice in choices {
-        let colour = match choice.take {
-            Take::One(who) => css(who),
-            Take::Either => "var(--rule)".to_owned(),
-        };
-        let _ = writeln!(
-            page,
-            "<tr><th scope=\"row\">{}</th><td class=\"take\" style=\"--c:{colour}\">{}</td>\
-             <td data-head=\"{}\">{}</td><td data-head=\"{}\">{}</td></tr>",
-            marked(&choice.load),
-            escaped(&choice.take.in_words().replace('`', "")),
-            HEAD[2],
-            marked(&choice.because),
-            HEAD[3],
-            marked(&choice.by)
-        );
-    }
-    page.push_str("</table>\n");
-}
-
-/// One of the three figures, with a bar for each contestant.
-fn card(page: &mut String, headline: &Headline) {
-    let _ = writeln!(
-        page,
-        "<section class=\"card\"><h2>{}</h2><p>{} <small>{}</small></p>\n<table>",
-        headline.title,
-        headline.unit,
-        escaped(&headline.load)
-    );
-    let most = headline.values.iter().map(|(_, value)| *value);
-    let most = most.max_by(f64::total_cmp).unwrap_or(0.0).max(1e-9);
-    for (who, value) in &headline.values {
-        let _ = writeln!(
-            page,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"bar\" aria-hidden=\"true\">\
-             <i style=\"--c:{};--w:{:.1}%\"></i></td></tr>",
-            who.label(),
-            significant(*value),
-            css(*who),
-            100.0 * value / most
-        );
-    }
-    let _ = writeln!(
-        page,
-        "</table>\n<p class=\"note\">{}</p></section>",
-        marked(&headline.note)
-    );
-}
-
 fn part(page: &mut String, section: &Section) {
     let _ = writeln!(page, "<h3>{}</h3>", escaped(&section.title));
-    for text in [&section.about, &section.found] {
-        if !text.is_empty() {
-            let _ = writeln!(page, "<p>{}</p>", marked(text));
-        }
-    }
+    let _ = writeln!(page, "<p>{}</p>", marked(&section.about));
     for Picture { svg, .. } in &section.pictures {
         let _ = writeln!(page, "<figure>{svg}</figure>");
     }

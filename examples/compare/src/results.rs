@@ -39,17 +39,6 @@ impl Summary {
             runs: sorted.len(),
         })
     }
-
-    /// Whether this is less than `other` beyond doubt: by more than 5 %, and with quartiles that do not
-    /// overlap. Fewer than three runs have no quartiles: then by more than 20 %.
-    pub(crate) fn is_clearly_below(&self, other: &Summary) -> bool {
-        let margin = if self.runs.min(other.runs) < 3 {
-            0.8
-        } else {
-            0.95
-        };
-        self.median < margin * other.median && self.high < other.low
-    }
 }
 
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
@@ -72,6 +61,12 @@ impl Results {
     pub(crate) fn get(&self, case: usize, contestant: Contestant, figure: &str) -> Option<Summary> {
         let key = (case, contestant, figure.to_owned());
         Summary::of(self.values.get(&key)?)
+    }
+
+    /// The values of all runs, in their order.
+    pub(crate) fn values(&self, case: usize, contestant: Contestant, figure: &str) -> &[f64] {
+        let key = (case, contestant, figure.to_owned());
+        self.values.get(&key).map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = (usize, Contestant, &str, &[f64])> {
@@ -120,20 +115,6 @@ mod tests {
         assert_eq!(summary, expected);
         assert!((Summary::of(&[1.0, 2.0]).unwrap().median - 1.5).abs() < 1e-12);
         assert_eq!(Summary::of(&[]), None);
-    }
-
-    #[test]
-    fn clearly_below_means_apart() {
-        let [a, b, c] = [[1.0, 1.1, 1.2], [1.15, 1.3, 1.4], [2.0, 2.1, 2.2]]
-            .map(|values| Summary::of(&values).unwrap());
-        assert!(a.is_clearly_below(&c));
-        assert!(!c.is_clearly_below(&a));
-        assert!(a.is_clearly_below(&b));
-        let wide = Summary::of(&[0.5, 1.5, 3.0]).unwrap();
-        assert!(!wide.is_clearly_below(&c));
-        let [once, more, twice] = [1.0, 1.1, 2.0].map(|value| Summary::of(&[value]).unwrap());
-        assert!(!once.is_clearly_below(&more));
-        assert!(once.is_clearly_below(&twice));
     }
 
     #[test]

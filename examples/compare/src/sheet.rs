@@ -134,7 +134,7 @@ impl Sheet {
 
 fn short(axis: Axis) -> &'static str {
     match axis {
-        Axis::Turns => "turns",
+        Axis::Turns => "revolutions",
         Axis::Pending => "pending",
         Axis::OneFires => "cancelled",
         Axis::AtOnce => "at once",

@@ -103,40 +103,9 @@ pub(crate) fn percent_range(least: f64, most: f64) -> String {
     format!("{least} to {most} %")
 }
 
-/// A time: 40 ms, 51 s, 13 min, 2.5 h, 6 d.
-pub(crate) fn time(seconds: f64) -> String {
-    let (scaled, unit) = match seconds {
-        s if s < 1.0 => (1000.0 * s, "ms"),
-        s if s < 120.0 => (s, "s"),
-        s if s < 7200.0 => (s / 60.0, "min"),
-        s if s < 172_800.0 => (s / 3600.0, "h"),
-        s => (s / 86_400.0, "d"),
-    };
-    if scaled >= 9.5 {
-        return format!("{scaled:.0} {unit}");
-    }
-    format!("{} {unit}", significant((10.0 * scaled).round() / 10.0))
-}
-
-/// A factor: ×1.3, ×12.
-pub(crate) fn factor(value: f64) -> String {
-    let text = if value >= 100.0 {
-        significant(value)
-    } else if value >= 10.0 {
-        format!("{value:.0}")
-    } else if value >= 1.995 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.2}")
-    };
-    format!("×{text}")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{
-        cancelled_share, count, factor, list, percent_range, significant, size, time, turns,
-    };
+    use super::{cancelled_share, count, list, percent_range, significant, size, turns};
 
     #[test]
     fn numbers_are_short_and_plain() {
@@ -165,16 +134,9 @@ mod tests {
         assert_eq!(cancelled_share(1000.0), "99.9 %");
         assert_eq!(size(4096.0), "4\u{a0}096");
         assert_eq!(size(1163.2), "1\u{a0}160");
-        assert_eq!(factor(1.254), "×1.25");
-        assert_eq!(factor(12.3), "×12");
         assert_eq!(percent_range(2.2, 12.7), "2 to 13 %");
         assert_eq!(percent_range(2.2, 2.4), "2 %");
         assert_eq!(percent_range(0.52, 0.0), "0.5 to 0 %");
-        assert_eq!(time(51.2), "51 s");
-        assert_eq!(time(0.04), "40 ms");
-        assert_eq!(time(51.2 * 15.0), "13 min");
-        assert_eq!(time(51.2 * 1000.0), "14 h");
-        assert_eq!(time(3600.0 * 2.54), "2.5 h");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use hashed_wheel::{HashedWheelTimer, HierarchicalWheelTimer, Period, Timeout};
+use hashed_wheel::{
+    DelayKey, DelayQueue, HashedWheelTimer, HierarchicalWheelTimer, Period, Timeout,
+};
 
 use super::{Contestant, Producer, Repeats, Task, Timer};
 
@@ -102,3 +104,48 @@ macro_rules! producer {
 
 producer!(HashedWheelTimer);
 producer!(HierarchicalWheelTimer);
+
+/// This crate's `DelayQueue`, on a hashed wheel. Nobody takes its values out: the row only inserts and removes.
+pub(crate) struct Values;
+
+impl Contestant for Values {
+    type Timer<T: Task> = ValueQueue<T>;
+}
+
+pub(crate) struct ValueQueue<T: Task> {
+    queue: DelayQueue<T>,
+    _timer: HashedWheelTimer,
+}
+
+impl<T: Task> Timer<T> for ValueQueue<T> {
+    type Producer<'a> = &'a Self;
+
+    fn new(tick: Duration, slots: usize) -> Self {
+        let timer = hashed(tick, slots);
+        Self {
+            queue: DelayQueue::new(&timer.handle()),
+            _timer: timer,
+        }
+    }
+
+    fn producer(&self) -> &Self {
+        self
+    }
+}
+
+impl<T: Task> Producer<T> for &ValueQueue<T> {
+    type Handle = DelayKey;
+
+    #[inline]
+    fn arm(&mut self, task: T, delay: Duration) -> DelayKey {
+        match self.queue.insert(task, delay) {
+            Ok(key) => key,
+            Err(_) => unreachable!("a running timer takes a value"),
+        }
+    }
+
+    #[inline]
+    fn cancel(&mut self, key: DelayKey) {
+        drop(self.queue.remove(&key));
+    }
+}

@@ -13,7 +13,6 @@ pub(crate) struct Pool;
 
 impl Contestant for Pool {
     type Timer<T: Task> = ScheduledThreadPool;
-    const CANCEL_FREES: bool = false;
 }
 
 impl<T: Task> Timer<T> for ScheduledThreadPool {

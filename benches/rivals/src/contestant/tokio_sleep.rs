@@ -9,14 +9,14 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::runtime::{EnterGuard, Handle};
 use tokio::time::{Instant, MissedTickBehavior, Sleep};
 
 use super::{Contestant, Producer, Repeats, Task, Timer};
-use crate::contestant::async_io::RunOnWake;
 
 pub(crate) struct Tokio;
 
@@ -33,32 +33,19 @@ pub(crate) struct Runtime(Handle);
 pub(crate) struct MultiThread;
 
 impl Contestant for MultiThread {
-    type Timer<T: Task> = Workers<false>;
+    type Timer<T: Task> = Workers;
     const DROP_CANCELS: bool = true;
 }
 
-/// tokio's alternative timer, which has a wheel for each worker: one worker, for no second one competes
-/// then. The producers are threads of their own, as everywhere, so what they register goes through
-/// its injection queue.
-#[cfg(tokio_unstable)]
-pub(crate) struct AltTimer;
+pub(crate) struct Workers(Option<tokio::runtime::Runtime>);
 
-#[cfg(tokio_unstable)]
-impl Contestant for AltTimer {
-    type Timer<T: Task> = Workers<true>;
-    const DROP_CANCELS: bool = true;
-    const RESETS: bool = true;
-}
-
-pub(crate) struct Workers<const ALT: bool>(Option<tokio::runtime::Runtime>);
-
-impl<const ALT: bool> Workers<ALT> {
+impl Workers {
     fn runtime(&self) -> &tokio::runtime::Runtime {
         self.0.as_ref().expect("it is there until the drop")
     }
 }
 
-impl<const ALT: bool> Drop for Workers<ALT> {
+impl Drop for Workers {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -66,17 +53,14 @@ impl<const ALT: bool> Drop for Workers<ALT> {
     }
 }
 
-impl<T: Task, const ALT: bool> Timer<T> for Workers<ALT> {
+impl<T: Task> Timer<T> for Workers {
     type Producer<'a> = Entered<'a>;
 
     fn new(_tick: Duration, _slots: usize) -> Self {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
-        builder.enable_time();
-        #[cfg(tokio_unstable)]
-        if ALT {
-            builder.worker_threads(1).enable_alt_timer();
-        }
-        Self(Some(builder.build().expect("a tokio runtime")))
+        Self(Some(
+            builder.enable_time().build().expect("a tokio runtime"),
+        ))
     }
 
     fn producer(&self) -> Entered<'_> {
@@ -86,7 +70,7 @@ impl<T: Task, const ALT: bool> Timer<T> for Workers<ALT> {
     }
 }
 
-impl<T: Task, const ALT: bool> Repeats<T> for Workers<ALT> {
+impl<T: Task> Repeats<T> for Workers {
     fn every(&self, period: Duration, mut run: impl FnMut() + Send + 'static) {
         self.runtime().spawn(async move {
             let mut interval = tokio::time::interval(period);
@@ -131,6 +115,30 @@ impl<T: Task> Timer<T> for Runtime {
 
 pub(crate) struct Entered<'a> {
     _guard: EnterGuard<'a>,
+}
+
+/// A waker that is the task: waking it runs the task, once, there and then.
+///
+/// The mutex is there because `Wake` shares; it is never contended.
+struct RunOnWake<T>(Mutex<Option<T>>);
+
+impl<T> RunOnWake<T> {
+    fn new(task: T) -> Self {
+        Self(Mutex::new(Some(task)))
+    }
+}
+
+impl<T: Task> Wake for RunOnWake<T> {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let task = self.0.lock().take();
+        if let Some(task) = task {
+            task.run();
+        }
+    }
 }
 
 /// A sleep and, in the same allocation, the task that waits for it.

@@ -1,6 +1,7 @@
 //! churn: F timeouts in flight per producer; every op schedules one at 30 s (+0..1 s) and cancels
-//! the oldest. Also `growth`: the same with other numbers; and `producers`: with one producer and with N, in
-//! one process, the order changing from run to run.
+//! the oldest. Its relatives: `growth`, the same with other numbers; `delay-queue`, the same with values of a queue; `random`, which cancels one at random, in turn with
+//! the churn; `producers`, with one producer and with N, in one process, the order changing from run to run; and `fill`,
+//! which only schedules, from nothing.
 //!
 //! The F timeouts are scheduled, and given the time to settle, before the clock starts. The wall
 //! clock stops with the last op; the CPU clock when the timer's thread has worked off what the ops
@@ -27,7 +28,7 @@ struct Cost {
 }
 
 pub(super) fn run<C: Contestant>(case: &Case) -> Vec<(&'static str, f64)> {
-    let cost = churn::<C>(case);
+    let cost = churn::<C>(case, Order::OldestFirst);
     vec![
         ("wall_ns", cost.wall),
         ("cpu_ns", cost.cpu),
@@ -42,11 +43,11 @@ pub(super) fn producers<C: Contestant>(case: &Case) -> Vec<(&'static str, f64)> 
         ..case.clone()
     };
     let (one, many) = if case.round.is_multiple_of(2) {
-        let one = churn::<C>(&alone);
-        (one, churn::<C>(case))
+        let one = churn::<C>(&alone, Order::OldestFirst);
+        (one, churn::<C>(case, Order::OldestFirst))
     } else {
-        let many = churn::<C>(case);
-        (churn::<C>(&alone), many)
+        let many = churn::<C>(case, Order::OldestFirst);
+        (churn::<C>(&alone, Order::OldestFirst), many)
     };
     vec![
         ("wall_ns", many.wall),
@@ -56,7 +57,51 @@ pub(super) fn producers<C: Contestant>(case: &Case) -> Vec<(&'static str, f64)> 
     ]
 }
 
-fn churn<C: Contestant>(case: &Case) -> Cost {
+/// Which of its timeouts a producer cancels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    OldestFirst,
+    Random,
+}
+
+/// The churn with cancels in random order, and how much more CPU time it takes than that with the oldest first.
+pub(super) fn random<C: Contestant>(case: &Case) -> Vec<(&'static str, f64)> {
+    let (fifo, random) = if case.round.is_multiple_of(2) {
+        let fifo = churn::<C>(case, Order::OldestFirst);
+        (fifo, churn::<C>(case, Order::Random))
+    } else {
+        let random = churn::<C>(case, Order::Random);
+        (churn::<C>(case, Order::OldestFirst), random)
+    };
+    vec![
+        ("wall_ns", random.wall),
+        ("cpu_ns", random.cpu),
+        ("fifo_cpu_ns", fifo.cpu),
+        ("cpu_ratio", random.cpu / fifo.cpu),
+    ]
+}
+
+/// Schedules into a timer that has just been started: each timeout takes memory that the timer does not have yet.
+pub(super) fn fill<C: Contestant>(case: &Case) -> Vec<(&'static str, f64)> {
+    let timer = <C::Timer<Count> as Timer<Count>>::new(case.tick(), case.slots);
+    let mut handles = super::touched(case.flight);
+    let mut random = Random::new(1);
+    let mut producer = timer.producer();
+    let (start, cpu) = (Instant::now(), process_cpu());
+    for _ in 0..case.flight {
+        handles.push(producer.arm(Count::new(), delay(&mut random)));
+    }
+    let wall = start.elapsed();
+    wait_until_quiet(Duration::from_secs(20));
+    let cpu = process_cpu().saturating_sub(cpu);
+    std::mem::forget(handles);
+    vec![
+        ("wall_ns", wall.as_nanos() as f64 / case.flight as f64),
+        ("cpu_ns", cpu.as_nanos() as f64 / case.flight as f64),
+    ]
+}
+
+fn churn<C: Contestant>(case: &Case, order: Order) -> Cost {
     let timer = <C::Timer<Count> as Timer<Count>>::new(case.tick(), case.slots);
     let ops = case.ops / case.producers as u64;
     // Producers and this thread meet when all are ready, at the start, and at the end.
@@ -68,7 +113,10 @@ fn churn<C: Contestant>(case: &Case) -> Cost {
                 let mut flight = Flight::new(timer.producer(), number as u64, case.flight);
                 meeting.wait();
                 meeting.wait();
-                flight.churn(ops);
+                match order {
+                    Order::OldestFirst => flight.churn(ops),
+                    Order::Random => flight.churn_at_random(ops),
+                }
                 meeting.wait();
                 // Tearing it down is no part of an op: with 10 M in flight, dropping the handles would be half of the CPU time.
                 std::mem::forget(flight);
@@ -136,6 +184,15 @@ impl<P: Producer<Count>> Flight<P> {
             self.schedule();
             if let Some(oldest) = self.handles.pop_front() {
                 self.producer.cancel(oldest);
+            }
+        }
+    }
+    fn churn_at_random(&mut self, ops: u64) {
+        for _ in 0..ops {
+            let place = self.random.below(self.handles.len() as u64) as usize;
+            self.schedule();
+            if let Some(handle) = self.handles.swap_remove_back(place) {
+                self.producer.cancel(handle);
             }
         }
     }

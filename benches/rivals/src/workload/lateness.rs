@@ -1,6 +1,5 @@
 //! lateness: timeouts due over 2 s, 1 s from now, in random order; the task stores how late it is.
 //! at-once: the same, due from 2 ms on, so that the first are due while the last are scheduled.
-//! boundary: all due at one moment; the largest lateness is the time that all of them take.
 //! fine: fewer of them on a tick of 100 µs; then the timer is watched for idle wake-ups.
 //!
 //! The deadline is taken from the clock just before the timeout is scheduled, so a task that runs
@@ -20,9 +19,9 @@ use crate::histogram::Histogram;
 use crate::measure::{Random, finest_timer_slack, wait_until_quiet, worker_sleeps};
 
 /// Stores its lateness in nanoseconds, negative if it is early.
-struct Late {
-    deadline: Instant,
-    store: &'static AtomicI64,
+pub(super) struct Late {
+    pub(super) deadline: Instant,
+    pub(super) store: &'static AtomicI64,
 }
 
 impl Task for Late {
@@ -47,14 +46,9 @@ pub(super) fn run<C: Contestant>(case: &Case) -> Vec<(&'static str, f64)> {
     let done = AtomicBool::new(false);
     let bare = std::thread::scope(|scope| {
         let bare = scope.spawn(|| sleep_bare(case, &done));
-        let moment = Instant::now() + case.delay();
         for store in stores {
-            let (delay, deadline) = if case.workload == Workload::Boundary {
-                (moment.saturating_duration_since(Instant::now()), moment)
-            } else {
-                let delay = case.delay() + random.within(case.spread());
-                (delay, Instant::now() + delay)
-            };
+            let delay = case.delay() + random.within(case.spread());
+            let deadline = Instant::now() + delay;
             let handle = producer.arm_to_fire(Late { deadline, store }, delay);
             if C::DROP_CANCELS {
                 kept.push(handle);

@@ -1,13 +1,15 @@
 //! The workloads, each generic over the contestant, each run once in a process of its own.
 
-#[cfg(feature = "own")]
 pub(crate) mod at;
 mod churn;
 mod fire;
+pub(crate) mod held;
 mod lateness;
 mod memory;
+mod mixed;
 pub(crate) mod oversubscribed;
 mod rest;
+mod server;
 mod tails;
 
 use std::fmt::Write as _;
@@ -19,22 +21,23 @@ use crate::contestant::{Contestant, Task};
 /// The figures of one run: name and value, in the order of the table.
 pub(crate) type Figures = Vec<(String, f64)>;
 
-/// Runs `case` once on `C`. The rows `at` and `oversubscribed` ask more of a contestant: the child
-/// has its own list of those.
+/// Runs `case` once on `C`. Some rows ask more of a contestant: the child has its own lists of those.
 pub(crate) fn run<C: Contestant>(case: &Case) -> Figures {
     let figures = match case.workload {
-        Workload::Churn | Workload::Growth => churn::run::<C>(case),
+        Workload::Churn | Workload::Growth | Workload::DelayQueue => churn::run::<C>(case),
+        Workload::Random => churn::random::<C>(case),
+        Workload::Fill => churn::fill::<C>(case),
+        Workload::Producers => churn::producers::<C>(case),
         Workload::Fire => fire::run::<C>(case),
-        Workload::Lateness | Workload::AtOnce | Workload::Boundary | Workload::Fine => {
-            lateness::run::<C>(case)
-        }
+        Workload::Mixed => mixed::run::<C>(case),
+        Workload::Server => server::run::<C>(case),
+        Workload::Lateness | Workload::AtOnce | Workload::Fine => lateness::run::<C>(case),
         Workload::Hold | Workload::Idle => rest::run::<C>(case),
         Workload::MemoryPending => memory::pending::<C>(case),
-        Workload::MemoryChurn => memory::churned::<C>(case),
-        Workload::MemoryBurst => memory::burst::<C>(case),
-        Workload::Producers => churn::producers::<C>(case),
         Workload::Tails => return tails::run::<C>(case),
-        Workload::At | Workload::Oversubscribed => Vec::new(),
+        Workload::At | Workload::MemoryMixed | Workload::MemoryHeld | Workload::Oversubscribed => {
+            Vec::new()
+        }
     };
     let owned = figures.into_iter();
     owned

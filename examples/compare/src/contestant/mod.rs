@@ -66,19 +66,6 @@ impl Contestant {
         }
     }
 
-    /// Its mark in a terminal: as in the plots.
-    pub(crate) fn mark(self) -> char {
-        match self {
-            Contestant::Hashed => '●',
-            Contestant::Hierarchical => '■',
-            Contestant::Kernel => '▼',
-            Contestant::Classic => '✕',
-            Contestant::Heap => '▲',
-            Contestant::Btree => '◆',
-            Contestant::Array => '○',
-        }
-    }
-
     pub(crate) fn from_name(name: &str) -> Option<Contestant> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }

@@ -28,7 +28,6 @@ fn group(
     plan.groups.push(Group {
         name,
         title,
-        when: title,
         about,
         part: Part::Measured,
         figures,

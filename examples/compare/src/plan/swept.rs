@@ -22,24 +22,16 @@ pub(super) fn add_to(plan: &mut Plan, extent: Extent) {
     share(plan, extent);
     burst(plan, extent);
     size(plan, extent);
-    map(plan, extent);
 }
 
 fn runs(extent: Extent) -> usize {
     extent.pick(3, 5)
 }
 
-fn group(
-    plan: &mut Plan,
-    name: &'static str,
-    [title, when]: [&'static str; 2],
-    axis: Axis,
-    about: String,
-) {
+fn group(plan: &mut Plan, name: &'static str, title: &'static str, axis: Axis, about: String) {
     plan.groups.push(Group {
         name,
         title,
-        when,
         about,
         part: Part::Swept(axis),
         figures: PER_TIMEOUT,
@@ -50,15 +42,10 @@ fn group(
 fn delay(plan: &mut Plan, extent: Extent) {
     let pending = extent.pick(10_000, 100_000);
     let forms = [
-        (
-            "delay-fired",
-            ["Delay, all fire", "Where all fire"],
-            0.0,
-            "all of which fire",
-        ),
+        ("delay-fired", "Delay, all fire", 0.0, "all of which fire"),
         (
             "delay-cancelled",
-            ["Delay, all are cancelled", "Where all are cancelled"],
+            "Delay, all are cancelled",
             1.0,
             "all of which are cancelled, each at a random moment of its life",
         ),
@@ -89,26 +76,20 @@ fn pending(plan: &mut Plan, extent: Extent) {
     let forms = [
         (
             "pending-fired",
-            [
-                "Number pending, all fire",
-                "By the number pending, all fired",
-            ],
+            "Number pending, all fire",
             0.0,
             "All timeouts fire.",
         ),
         (
             "pending-cancelled",
-            [
-                "Number pending, all are cancelled",
-                "By the number pending, all cancelled",
-            ],
+            "Number pending, all are cancelled",
             1.0,
             "All timeouts are cancelled, each at a random moment of its life.",
         ),
     ];
     for (name, title, cancelled, how) in forms {
         let about = format!(
-            "{how} The mean delay is one turn of the hashed wheel: 512 ticks. The number pending varies."
+            "{how} The mean delay is one revolution of the hashed wheel: 512 ticks. The number pending varies."
         );
         group(plan, name, title, Axis::Pending, about);
         for exponent in 2..=extent.pick(5, 7) {
@@ -133,13 +114,13 @@ fn pending(plan: &mut Plan, extent: Extent) {
 fn share(plan: &mut Plan, extent: Extent) {
     let pending = extent.pick(20_000, 200_000);
     let about = format!(
-        "{} timeouts pending at any time, with a mean delay of ten turns of the hashed wheel. The share varies that is cancelled before it is due.",
+        "{} timeouts pending at any time, with a mean delay of ten revolutions of the hashed wheel. The share varies that is cancelled before it is due.",
         count(pending as f64)
     );
     group(
         plan,
         "share",
-        ["Share cancelled before due", "By the share cancelled"],
+        "Share cancelled before due",
         Axis::OneFires,
         about,
     );
@@ -163,16 +144,10 @@ fn burst(plan: &mut Plan, extent: Extent) {
     let timeouts = 1_usize << bits;
     let turns = timeouts / slots;
     let about = format!(
-        "{} timeouts are scheduled at once and fall due over {turns} turns of a hashed wheel of {slots} slots. The number varies that share a boundary.",
+        "{} timeouts are scheduled at once and fall due over {turns} revolutions of a hashed wheel of {slots} slots. The number varies that share a boundary.",
         count(timeouts as f64)
     );
-    group(
-        plan,
-        "burst",
-        ["Due at one boundary", "By the number due at one boundary"],
-        Axis::AtOnce,
-        about,
-    );
+    group(plan, "burst", "Due at one boundary", Axis::AtOnce, about);
     for bit in (0..=bits).step_by(extent.pick(4, 2)) {
         let work = Work::Burst(Burst {
             timeouts,
@@ -198,13 +173,7 @@ fn size(plan: &mut Plan, extent: Extent) {
         "{} timeouts pending at any time, all of which fire, with a mean delay of 8192 ticks. The size of the wheels varies.",
         count(pending as f64)
     );
-    group(
-        plan,
-        "size",
-        ["Size of the wheel", "By the size of the wheel"],
-        Axis::Size,
-        about,
-    );
+    group(plan, "size", "Size of the wheel", Axis::Size, about);
     for bit in (3..=17).step_by(extent.pick(3, 2)) {
         let size = 1_usize << bit;
         let work = Work::Steady(Steady {
@@ -219,43 +188,6 @@ fn size(plan: &mut Plan, extent: Extent) {
         });
         let runs = extent.pick(2, 5);
         plan.add("size", size as f64, size.to_string(), runs, work);
-    }
-}
-
-/// The delay and the number pending together. Of the map, the sweeps over one of them are a row and a column: what
-/// is added here are the other cells.
-fn map(plan: &mut Plan, extent: Extent) {
-    let forms = [
-        ("map-fired", "The map, all fire", 0.0),
-        ("map-cancelled", "The map, all are cancelled", 1.0),
-    ];
-    let quick: (&[i32], &[u32]) = (&[-1, 1, 2, 3], &[2, 3]);
-    let full: (&[i32], &[u32]) = (&[-2, -1, 1, 2, 3], &[2, 3, 4, 6]);
-    let (columns, rows) = extent.pick(quick, full);
-    for (name, title, cancelled) in forms {
-        plan.groups.push(Group {
-            name,
-            title,
-            when: title,
-            about: String::new(),
-            part: Part::Mapped,
-            figures: PER_TIMEOUT,
-        });
-        for &row in rows {
-            for &column in columns {
-                let (pending, turns) = (10_usize.pow(row), 10_f64.powi(column));
-                let work = Work::Steady(Steady {
-                    pending,
-                    delay: turns * SLOTS,
-                    cancelled,
-                    events: pending.clamp(extent.pick(20_000, 100_000), 500_000),
-                    sizes: Sizes::DEFAULT,
-                });
-                let label = format!("{pending} pending, {} turns", label(turns));
-                let runs = if row == 6 { 2 } else { extent.pick(1, 3) };
-                plan.add(name, turns, label, runs, work);
-            }
-        }
     }
 }
 

@@ -6,13 +6,11 @@
 
 mod bars;
 mod curves;
-mod grid;
 mod marks;
 mod scale;
 
 pub(crate) use bars::bars;
 pub(crate) use curves::{Curve, Curves, curves};
-pub(crate) use grid::grid;
 
 use crate::contestant::Contestant;
 use plotters::style::{BLACK, Color, IntoFont, RGBColor, TextStyle};
@@ -39,12 +37,6 @@ pub(crate) fn colour(contestant: Contestant) -> RGBColor {
 
 fn text(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&BLACK)
-}
-
-/// For a page.
-pub(crate) fn css(contestant: Contestant) -> String {
-    let RGBColor(red, green, blue) = colour(contestant);
-    format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
 fn coloured_text(contestant: Contestant) -> TextStyle<'static> {
