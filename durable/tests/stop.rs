@@ -126,6 +126,30 @@ fn many_stops_at_once_all_wait_for_the_end() {
     DurableTimer::builder().open(&path).unwrap();
 }
 
+/// The store thread must not see that nothing runs before it has been told how the run ended.
+#[test]
+fn a_stop_as_a_handler_returns_stores_its_outcome() {
+    let folder = Folder::new();
+    for round in 0..200 {
+        let path = folder.file(&format!("{round}.redb"));
+        let (sender, begun) = mpsc::channel();
+        let timer = DurableTimer::builder()
+            .on("mail", move |_| {
+                sender.send(()).unwrap();
+                Outcome::Done
+            })
+            .open(&path)
+            .unwrap();
+        timer.job("mail").after(Duration::ZERO).unwrap();
+        begun.recv().unwrap();
+        // Each call has the store thread look whether everything has ended.
+        while timer.stop_within(Duration::ZERO).unwrap() > 0 {}
+        timer.stop().unwrap();
+        let reopened = DurableTimer::builder().open(&path).unwrap();
+        assert_eq!(reopened.pending().unwrap(), 0, "round {round}");
+    }
+}
+
 #[test]
 fn a_drop_inside_a_handler_does_not_wait_for_itself() {
     let folder = Folder::new();

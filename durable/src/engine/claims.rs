@@ -216,9 +216,12 @@ impl Claims {
         self.changed.notify_all();
     }
 
-    /// A run has ended.
-    pub(super) fn ended(&self) {
-        self.state.lock().running -= 1;
+    /// A run has ended. `tell` tells the store thread so, before the run stops counting: a store thread that is stopping and sees no run has been
+    /// told of every end.
+    pub(super) fn ended(&self, tell: impl FnOnce()) {
+        let mut state = self.state.lock();
+        tell();
+        state.running -= 1;
     }
 
     /// If something has waited for a thread for so long that it has to be given back: takes that and what is behind it, which would overtake it.

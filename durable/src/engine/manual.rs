@@ -86,8 +86,8 @@ impl Manual {
                     ran = true;
                     match task {
                         Task::Run(claim) if engine.inbox.is_stopping() => {
-                            engine.claims.ended();
-                            engine.inbox.tell(claim.end(Verdict::GiveBack));
+                            let end = claim.end(Verdict::GiveBack);
+                            engine.claims.ended(|| engine.inbox.tell(end));
                         }
                         Task::Run(claim) => engine.execute(claim),
                         Task::TellDead(id) => engine.tell_dead(id),

@@ -322,10 +322,9 @@ impl Engine {
         } else if early.is_zero() {
             end.verdict = self.run(claim);
         } else if early <= self.settings.lead && self.park(claim).is_ok() {
-            return self.claims.ended();
+            return self.claims.ended(|| self.inbox.kick());
         }
-        self.claims.ended();
-        self.inbox.tell(end);
+        self.claims.ended(|| self.inbox.tell(end));
     }
 
     fn run(&self, claim: Claim) -> Verdict {
