@@ -294,8 +294,8 @@ impl Show {
                 })
             }
             ("/cancel", "") => {
-                let handle = lock(&self.running).handle.clone();
-                Ok(format!("{} cancelled", handle.cancel_all()))
+                let running = lock(&self.running);
+                Ok(format!("{} cancelled", running.handle.cancel_all()))
             }
             ("/slow", "") => {
                 let running = lock(&self.running);
@@ -347,24 +347,10 @@ struct View {
     labels: BTreeMap<&'static str, u32>,
 }
 
-/// How often a view is taken again because timeouts fired meanwhile.
-const RETRIES: usize = 20;
-
+/// While the lock is held, nothing is scheduled or cancelled, but timeouts fire: a timeout counts as expired if it was not pending
+/// when the walk came to it.
 fn view(running: &Running) -> View {
-    let mut view = look(running);
-    for _ in 0..RETRIES {
-        let after = running.handle.stats();
-        let is_same = |it: &Stats| (it.scheduled, it.expired, it.cancelled);
-        if is_same(&after) == is_same(&view.stats) {
-            break;
-        }
-        view = look(running);
-    }
-    view
-}
-
-fn look(running: &Running) -> View {
-    let stats = running.handle.stats();
+    let mut stats = running.handle.stats();
     let tick = stats.tick;
     let mut rows = match running.kind {
         Kind::Hashed => vec![vec![0; BUCKETS]; 2],
@@ -383,6 +369,8 @@ fn look(running: &Running) -> View {
         overdue += u32::from(pending.due_tick < overdue_before);
         *labels.entry(pending.label.unwrap_or("none")).or_default() += 1;
     });
+    stats.pending = rows.iter().flatten().map(|&count| u64::from(count)).sum();
+    stats.expired = stats.scheduled - stats.cancelled - stats.pending;
     View {
         stats,
         rows,
