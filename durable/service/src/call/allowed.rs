@@ -137,6 +137,7 @@ fn special(ip: IpAddr) -> Option<&'static str> {
                 "169.254.169.254/32",
                 "fd00:ec2::254/128",
                 "100.100.100.200/32",
+                "168.63.129.16/32",
             ][..],
         ),
         ("a loopback", &["127.0.0.0/8", "::1/128"]),
@@ -163,7 +164,6 @@ fn special(ip: IpAddr) -> Option<&'static str> {
                 "198.51.100.0/24",
                 "203.0.113.0/24",
                 "240.0.0.0/4",
-                "100::/64",
                 "2001::/32",
                 "2001:db8::/32",
                 "3fff::/20",
@@ -174,17 +174,21 @@ fn special(ip: IpAddr) -> Option<&'static str> {
     .find(|(_, nets)| nets.iter().any(|text| net(text)))
     .map(|(class, _)| class);
     found.or_else(|| match ip {
-        // An address of version 4 inside one of version 6: NAT64, 6to4, the compatible ones.
-        IpAddr::V6(ip) => embedded(ip).and_then(|ip| special(IpAddr::V4(ip))),
         IpAddr::V4(_) => None,
+        IpAddr::V6(ip) => match embedded(ip) {
+            Some(ip) => special(IpAddr::V4(ip)),
+            // Public ones are those in 2000::/3.
+            None => (ip.segments()[0] >> 13 != 1).then_some("a reserved"),
+        },
     })
 }
 
+/// The address of version 4 inside one of version 6: NAT64, 6to4.
 fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let part = ip.segments();
     let from = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
     match part[..6] {
-        [0x64, 0xff9b, 0, 0, 0, 0] | [0, 0, 0, 0, 0, 0] => Some(from(part[6], part[7])),
+        [0x64, 0xff9b, 0, 0, 0, 0] => Some(from(part[6], part[7])),
         [0x2002, high, low, ..] => Some(from(high, low)),
         _ => None,
     }
@@ -513,6 +517,11 @@ mod tests {
                 "64:ff9b::a00:1",
                 "2002:7f00:1::",
                 "::7f00:1",
+                "64:ff9b:1::7f00:1",
+                "::ffff:0:7f00:1",
+                "100::1",
+                "5f00::1",
+                "168.63.129.16",
                 "0.0.0.0",
                 "224.0.0.1",
                 "255.255.255.255",
@@ -531,11 +540,10 @@ mod tests {
                     .check_address(Some("example.org"), "8.8.8.8".parse().unwrap(), 80)
                     .is_ok()
             );
-            assert!(
-                allowed
-                    .check_address(Some("example.org"), "2606:4700::1".parse().unwrap(), 80)
-                    .is_ok()
-            );
+            for ip in ["2606:4700::1", "64:ff9b::808:808"] {
+                let ip = ip.parse().unwrap();
+                assert!(allowed.check_address(Some("example.org"), ip, 80).is_ok());
+            }
         }
         assert!(allowed(&["*"]).check("http://8.8.8.8/").is_ok());
         assert!(allowed(&["*"]).check("http://127.0.0.1/").is_err());
