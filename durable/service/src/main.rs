@@ -6,8 +6,13 @@ use delay_queue_service::options::{Command, Options, usage};
 use delay_queue_service::{demo, server};
 
 fn main() -> ExitCode {
-    let environment = std::env::vars().collect();
-    let command = match Options::read(std::env::args().skip(1), &environment) {
+    // What is not UTF-8 is none of its options.
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let args = std::env::args_os().skip(1);
+    let args = args.map(|arg| arg.to_string_lossy().into_owned());
+    let command = match Options::read(args, &environment) {
         Ok(command) => command,
         Err(problem) => {
             eprintln!("{problem}\n{}", usage());

@@ -87,6 +87,7 @@ impl Options {
         for name in environment.keys() {
             if let Some(rest) = name.strip_prefix("DELAY_QUEUE_")
                 && rest != "CONFIG"
+                && !is_of_a_service(rest)
                 && !SPECS.iter().any(|spec| variable(spec) == *name)
             {
                 return Err(format!("unknown option {name} in the environment"));
@@ -150,6 +151,11 @@ fn find(name: &str) -> Option<&'static Spec> {
 fn variable(spec: &Spec) -> String {
     let name = spec.name.replace('-', "_").to_ascii_uppercase();
     format!("DELAY_QUEUE_{name}")
+}
+
+/// What Kubernetes sets in every container for a service that is called `delay-queue`: `DELAY_QUEUE_SERVICE_HOST`, `DELAY_QUEUE_PORT_80_TCP` and the like.
+fn is_of_a_service(name: &str) -> bool {
+    name == "PORT" || name.starts_with("PORT_") || name.starts_with("SERVICE_")
 }
 
 fn from_environment(spec: &Spec, environment: &HashMap<String, String>) -> Option<Vec<Given>> {

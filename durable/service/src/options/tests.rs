@@ -141,6 +141,37 @@ fn the_nearer_place_wins_and_lists_are_split() {
 }
 
 #[test]
+fn what_kubernetes_sets_for_a_service_of_this_name_is_no_option() {
+    let variables = |name: &str| HashMap::from([(name.to_owned(), "tcp://10.0.0.1:80".to_owned())]);
+    for name in [
+        "DELAY_QUEUE_PORT",
+        "DELAY_QUEUE_PORT_8085_TCP_ADDR",
+        "DELAY_QUEUE_SERVICE_HOST",
+        "DELAY_QUEUE_SERVICE_PORT_HTTP",
+    ] {
+        assert_eq!(
+            options(Options::read([], &variables(name))),
+            Options::default(),
+            "{name}"
+        );
+    }
+    for name in ["DELAY_QUEUE_PORTS", "DELAY_QUEUE_RAET"] {
+        assert!(Options::read([], &variables(name)).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn no_option_is_called_like_what_kubernetes_sets() {
+    for spec in SPECS {
+        assert!(
+            !spec.name.starts_with("port") && !spec.name.starts_with("service"),
+            "{}",
+            spec.name
+        );
+    }
+}
+
+#[test]
 fn a_mistake_in_a_file_is_named_with_its_line() {
     let file = std::env::temp_dir().join(format!("delay-queue-mistake-{}", std::process::id()));
     for (text, words) in [
