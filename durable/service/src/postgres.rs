@@ -33,22 +33,44 @@ pub fn open(
         // Its error knows what it may repeat.
         return Ok(builder.open_postgres(url)?);
     };
-    let local = |host: &Host| match host {
-        Host::Tcp(name) => {
-            name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+    match reach(&config) {
+        Reach::Sockets => return Ok(builder.open_postgres_with(config, NoTls)?),
+        Reach::Network if config.get_ssl_mode() == SslMode::Prefer => {
+            config.ssl_mode(SslMode::Require);
         }
-        #[cfg(unix)]
-        Host::Unix(_) => true,
-    };
-    if !url.contains("sslmode") && !config.get_hosts().iter().all(local) {
-        config.ssl_mode(SslMode::Require);
-    }
-    let socket = |host: &Host| !matches!(host, Host::Tcp(_));
-    if config.get_hosts().iter().all(socket) {
-        return Ok(builder.open_postgres_with(config, NoTls)?);
+        Reach::Loopback | Reach::Network => {}
     }
     let connector = Connector(tls::client(ca)?);
     Ok(builder.open_postgres_with(config, connector)?)
+}
+
+/// The furthest place that a connection may lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Sockets,
+    Loopback,
+    Network,
+}
+
+fn reach(config: &Config) -> Reach {
+    let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs());
+    // The address is what is connected to; the name stands in the certificate.
+    if !addresses.is_empty() {
+        let here = addresses.iter().all(IpAddr::is_loopback);
+        return if here {
+            Reach::Loopback
+        } else {
+            Reach::Network
+        };
+    }
+    let local =
+        |name: &str| name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    let far = |host: &Host| matches!(host, Host::Tcp(name) if !local(name));
+    match hosts {
+        _ if hosts.iter().any(far) => Reach::Network,
+        _ if hosts.iter().any(|host| matches!(host, Host::Tcp(_))) => Reach::Loopback,
+        _ => Reach::Sockets,
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -113,5 +135,29 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.0).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leads_beyond_this_machine_is_told_from_what_does_not() {
+        for (url, expected) in [
+            ("host=/run/postgresql user=a", Reach::Sockets),
+            ("postgres:///jobs?host=/run/postgresql", Reach::Sockets),
+            ("postgres://a@localhost/jobs", Reach::Loopback),
+            ("postgres://a@[::1]/jobs", Reach::Loopback),
+            ("host=/run/postgresql,127.0.0.1 user=a", Reach::Loopback),
+            ("host=db.example hostaddr=127.0.0.1 user=a", Reach::Loopback),
+            ("postgres://a@db.example/jobs", Reach::Network),
+            ("postgres://a:sslmode@10.0.0.1/jobs", Reach::Network),
+            ("host=localhost,db.example user=a", Reach::Network),
+            ("host=localhost hostaddr=10.0.0.1 user=a", Reach::Network),
+            ("hostaddr=10.0.0.1 user=a", Reach::Network),
+        ] {
+            assert_eq!(reach(&url.parse().unwrap()), expected, "{url}");
+        }
     }
 }
