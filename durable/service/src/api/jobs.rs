@@ -235,12 +235,15 @@ fn store(queue: &Queue, jobs: Vec<Posted>) -> Result<Vec<Stored>, TimerError> {
             Scheduled::New(_) => "new",
             Scheduled::Replaced(_) => "replaced",
             _ => {
-                let waits = queue.waiting(&job.key)?;
-                let waits = waits.and_then(|job| Envelope::decode(&job.payload).ok());
+                let Some(waits) = queue.waiting(&job.key)? else {
+                    // Its call has begun meanwhile, and the key is free.
+                    return Ok(store(queue, vec![job])?.remove(0));
+                };
+                let waits = Envelope::decode(&waits.payload);
                 let same = waits
                     .as_ref()
-                    .is_some_and(|waits| waits.asks_the_same(&job.envelope));
-                id = waits.map_or_else(String::new, |waits| waits.id);
+                    .is_ok_and(|one| one.asks_the_same(&job.envelope));
+                id = waits.map_or_else(|_| String::new(), |waits| waits.id);
                 if same { "kept" } else { "conflict" }
             }
         };
