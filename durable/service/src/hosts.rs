@@ -5,7 +5,8 @@
 //! has been told a turn goes before what has just fallen due.
 //!
 //! **Bound.** A host gets at most so many calls at a time, and no more than [`UNPROVEN`] before its first answer. All hosts that have not answered yet share half of the
-//! places, so that any number of silent hosts leaves the other half to those that answer.
+//! places, so that any number of silent hosts leaves the other half to those that answer. A host that falls silent after an answer may hold more, but no host gets
+//! more than a quarter of the places that are free at that moment: however many fall silent together, some are left.
 //!
 //! **Circuit.** After [`FAILURES`] calls in a row without an answer in time, the host gets no calls for a second, then one to see; each that is silent doubles the wait, up to
 //! [`LONGEST`]. An answer, whichever it is, closes the circuit.
@@ -22,6 +23,9 @@ pub const PATIENCE: Duration = Duration::from_millis(50);
 /// Calls at a time to a host that has not answered yet.
 const UNPROVEN: usize = 2;
 
+/// Of the places that are free, one host gets one in so many.
+const SHARE: usize = 4;
+
 /// Silent calls in a row that open the circuit.
 const FAILURES: u32 = 3;
 
@@ -36,6 +40,8 @@ const MOST_HOSTS: usize = 10_000;
 pub struct Hosts {
     interval: Duration,
     per_host: usize,
+    /// Calls at a time.
+    places: usize,
     /// The most calls to hosts that have not answered yet.
     most_unproven: usize,
     state: Mutex<State>,
@@ -97,6 +103,7 @@ impl Hosts {
         Arc::new(Hosts {
             interval: Duration::from_secs(1) / rate,
             per_host,
+            places: calls,
             most_unproven: (calls / 2).max(1),
             state: Mutex::default(),
         })
@@ -124,9 +131,10 @@ impl Hosts {
         let wait = host.next.saturating_duration_since(now);
         // Turns that were given out lie ahead: what has none goes behind them.
         let behind = !has_turn && host.free > now + PATIENCE;
+        let free = self.places.saturating_sub(state.calls);
         let most = match host.open {
             Some(_) => 1,
-            None if host.proven => self.per_host,
+            None if host.proven => self.per_host.min(1 + free / SHARE),
             None => self.per_host.min(UNPROVEN),
         };
         let open = host.open.is_some_and(|until| until > now);
@@ -340,6 +348,32 @@ mod tests {
         }
         assert_eq!(held.len(), 10);
         permit(hosts.ask("good", true, now + TENTH)).end(Some(Contact::Answered));
+    }
+
+    #[test]
+    fn hosts_that_fall_silent_together_leave_places_to_the_others() {
+        let hosts = Hosts::new(1000, 8, 512);
+        let now = Instant::now();
+        let name = |number: usize| format!("{number}");
+        for number in 0..=100 {
+            proven(&hosts, &name(number), now);
+        }
+        // All but one fall silent, and want more calls than there are places.
+        let mut held = Vec::new();
+        for round in 1..=8 {
+            for number in 1..=100 {
+                match hosts.ask(&name(number), true, now + round * TENTH) {
+                    Turn::Now(permit) => held.push(permit),
+                    other => assert!(later(&other) >= PATIENCE),
+                }
+            }
+        }
+        assert!((400..500).contains(&held.len()), "{}", held.len());
+        let good: Vec<Permit> = (10..14)
+            .map(|round| permit(hosts.ask(&name(0), true, now + round * TENTH)))
+            .collect();
+        drop((held, good));
+        assert_eq!(hosts.counts().calls, 0);
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub struct About<'a> {
 pub struct Caller {
     pub allowed: Allowed,
     timer: TimerHandle,
-    resolver: Resolver,
+    pub(crate) resolver: Resolver,
     pool: Arc<Pool>,
     tls: Arc<ClientConfig>,
     keys: Arc<Reloaded<SigningKeys>>,
@@ -118,48 +118,54 @@ impl Caller {
         }
     }
 
-    /// Finds the addresses to call. Those that may not be called are left out.
-    pub async fn route(&self, callback: &str) -> Result<Route, Failure> {
-        let target = self
-            .allowed
+    /// Reads the address of a callback.
+    pub fn target(&self, callback: &str) -> Result<Target, Failure> {
+        self.allowed
             .check(callback)
-            .map_err(|problem| Failure::Forbidden(format!("the callback {problem}")))?;
+            .map_err(|problem| Failure::Forbidden(format!("the callback {problem}")))
+    }
+
+    /// The way to a target whose addresses are known. `None`: its name has to be [looked up](Caller::look_up).
+    pub fn route(&self, target: &Target) -> Option<Result<Route, Failure>> {
         let addresses = match &target.host {
             Host::Address(ip) => vec![*ip],
-            Host::Name(name) => {
-                let found = self.timer.with_timeout(self.resolver.resolve(name), LOOKUP);
-                let found = match found.await {
-                    Ok(Ok(found)) => found,
-                    Ok(Err(LookupError::Unknown(text))) => {
-                        return Err(Failure::Theirs {
-                            reason: text,
-                            contact: Contact::Refused,
-                        });
-                    }
-                    Ok(Err(LookupError::Down(text))) => return Err(Failure::Ours(text)),
-                    Err(error) => {
-                        return Err(Failure::Ours(format!("{name}: the resolver: {error}")));
-                    }
-                };
-                let mut refused = String::new();
-                let addresses: Vec<IpAddr> = found
-                    .into_iter()
-                    .filter(|ip| {
-                        let checked = self.allowed.check_address(Some(name), *ip, target.port);
-                        checked.map_err(|problem| refused = problem).is_ok()
-                    })
-                    .collect();
-                if addresses.is_empty() {
-                    return Err(Failure::Forbidden(format!("the callback {refused}")));
-                }
-                addresses
-            }
+            Host::Name(name) => self.resolver.known(name)?,
         };
-        let host = host_key(&target, &addresses);
+        Some(self.checked(target, addresses))
+    }
+
+    /// Finds the way to a target by its name.
+    pub async fn look_up(&self, target: &Target) -> Result<Route, Failure> {
+        let name = target.host.to_string();
+        let lookup = self.resolver.look_up(&name);
+        match self.timer.with_timeout(lookup, LOOKUP).await {
+            Ok(Ok(found)) => self.checked(target, found),
+            Ok(Err(LookupError::Unknown(reason))) => Err(Failure::Theirs {
+                reason,
+                contact: Contact::Answered,
+            }),
+            Ok(Err(LookupError::Down(reason))) => Err(Failure::Ours(reason)),
+            Err(error) => Err(Failure::Ours(format!("{name}: the resolver: {error}"))),
+        }
+    }
+
+    /// The addresses that may not be called are left out.
+    fn checked(&self, target: &Target, found: Vec<IpAddr>) -> Result<Route, Failure> {
+        let mut addresses = found;
+        if let Host::Name(name) = &target.host {
+            let mut refused = String::new();
+            addresses.retain(|ip| {
+                let checked = self.allowed.check_address(Some(name), *ip, target.port);
+                checked.map_err(|problem| refused = problem).is_ok()
+            });
+            if addresses.is_empty() {
+                return Err(Failure::Forbidden(format!("the callback {refused}")));
+            }
+        }
         Ok(Route {
-            target,
+            host: host_key(target, &addresses),
+            target: target.clone(),
             addresses,
-            host,
         })
     }
 
@@ -255,7 +261,10 @@ impl Caller {
         }
         let connection = connect::connect(&route.target, &route.addresses, &self.tls)
             .await
-            .map_err(|error| unreachable(&error))?;
+            .map_err(|error| {
+                let old = route.addresses.iter().all(IpAddr::is_ipv4);
+                unreachable(&error, old)
+            })?;
         match self.send(&place, connection, request).await {
             Ok(answer) => answer,
             Err(error) => Err(Failure::Theirs {
@@ -303,14 +312,16 @@ impl Caller {
     }
 }
 
-/// A connection that could not be made.
-fn unreachable(error: &io::Error) -> Failure {
+/// A connection that could not be made, to addresses of version 4 alone or others.
+fn unreachable(error: &io::Error, version_4: bool) -> Failure {
     use rustix::io::Errno;
 
     let reason = format!("cannot connect: {}", causes(error));
     match Errno::from_io_error(error) {
         // No descriptors, no memory.
         Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Failure::Ours(reason),
+        // No free port on this side. With version 6 it is also what a machine says that does not have it.
+        Some(Errno::ADDRNOTAVAIL) if version_4 => Failure::Ours(reason),
         Some(Errno::TIMEDOUT) => Failure::Theirs {
             reason,
             contact: Contact::Silent,
@@ -348,13 +359,14 @@ mod tests {
             (Errno::MFILE, true),
             (Errno::NFILE, true),
             (Errno::NOBUFS, true),
+            (Errno::ADDRNOTAVAIL, true),
             (Errno::CONNREFUSED, false),
             (Errno::CONNRESET, false),
             (Errno::TIMEDOUT, false),
             (Errno::HOSTUNREACH, false),
         ] {
             let error = io::Error::from_raw_os_error(errno.raw_os_error());
-            let failure = unreachable(&error);
+            let failure = unreachable(&error, true);
             assert_eq!(matches!(failure, Failure::Ours(_)), ours, "{failure:?}");
         }
     }

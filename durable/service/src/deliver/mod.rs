@@ -4,6 +4,8 @@
 //! of that decides: done, tried again and charged, tried again and not charged, or dead.
 
 mod put_off;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,7 +14,8 @@ use hashed_wheel::TimerHandle;
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::call::{About, Caller, Contact, Failure, headers};
+use crate::call::allowed::Target;
+use crate::call::{About, Caller, Contact, Failure, Route, headers};
 use crate::hosts::{Hosts, PATIENCE, Permit, Turn};
 use crate::log::{self, Level};
 use crate::metrics::{Metrics, count};
@@ -52,6 +55,8 @@ pub enum End {
 pub struct Deliverer {
     pub caller: Caller,
     pub hosts: Arc<Hosts>,
+    /// Names that are looked up.
+    pub names: Arc<Hosts>,
     pub put_off: PutOff,
     pub metrics: Arc<Metrics>,
     pub timer: TimerHandle,
@@ -75,34 +80,36 @@ impl Deliverer {
 
     async fn attempt(&self, due: &Due) -> End {
         let envelope = &due.envelope;
-        let route = match self.caller.route(&envelope.callback).await {
-            Ok(route) => route,
-            Err(failure) => return self.failed(due, &envelope.callback, failure),
+        let target = match self.caller.target(&envelope.callback) {
+            Ok(target) => target,
+            // Its address is not in the log: it may hold a secret.
+            Err(failure) => return self.failed(due, "", failure),
         };
         let has_turn = self.put_off.take(&envelope.id);
         let late = SystemTime::now()
             .duration_since(due.due)
             .unwrap_or_default();
-        // What was under way when a process died is taken up one at a time, until it has come to an end. So it comes to one now, uncharged, if the host may be silent: then
-        // it holds up none of the others.
-        if late > OVERDUE
-            && !has_turn
-            && !self.hosts.is_proven(&route.host)
-            && self.put_off.add(&envelope.id, Instant::now())
-        {
-            return End::PutOff(Duration::ZERO);
-        }
-        let permit = match self.turn(&route.host, has_turn).await {
-            Ok(permit) => permit,
-            Err(delay) => {
-                count(&self.metrics.calls.put_off);
-                if log::enabled(Level::Debug) {
-                    let fields = json!({ "job": envelope.id, "key": due.key, "host": route.host, "ms": delay.as_millis() as u64 });
-                    log::event(Level::Debug, "call_put_off", fields);
-                }
-                self.put_off.add(&envelope.id, Instant::now() + delay);
-                return End::PutOff(delay);
+        let overdue = late > OVERDUE && !has_turn;
+        let route = match self.caller.route(&target) {
+            Some(route) => route,
+            None => match self.look_up(due, &target, has_turn, overdue).await {
+                Ok(route) => route,
+                Err(end) => return end,
+            },
+        };
+        let route = match route {
+            Ok(route) => route,
+            Err(failure) => {
+                let host = format!("{}:{}", target.host, target.port);
+                return self.failed(due, &host, failure);
             }
+        };
+        let permit = match self
+            .permit(&self.hosts, due, &route.host, has_turn, overdue)
+            .await
+        {
+            Ok(permit) => permit,
+            Err(end) => return end,
         };
         if !has_turn {
             self.metrics.lateness.record(late);
@@ -142,21 +149,53 @@ impl Deliverer {
         }
     }
 
-    /// Waits for a turn that is close. The error: it is in so long.
-    async fn turn(&self, host: &str, mut has_turn: bool) -> Result<Permit, Duration> {
-        let patient = Instant::now() + PATIENCE;
-        loop {
-            let now = Instant::now();
-            match self.hosts.ask(host, has_turn, now) {
-                Turn::Now(permit) => return Ok(permit),
-                Turn::Later(delay) => return Err(delay),
-                Turn::Soon(wait) => {
-                    let _ = self.timer.sleep(wait).await;
-                }
-            }
-            // Others were faster every time.
-            has_turn &= now < patient;
+    /// Looks the name of a host up. It is called under the same rules as a host: a name whose servers are silent holds up no other.
+    async fn look_up(
+        &self,
+        due: &Due,
+        target: &Target,
+        has_turn: bool,
+        overdue: bool,
+    ) -> Result<Result<Route, Failure>, End> {
+        let name = target.host.to_string();
+        let permit = self
+            .permit(&self.names, due, &name, has_turn, overdue)
+            .await?;
+        let route = self.caller.look_up(target).await;
+        permit.end(match &route {
+            Err(Failure::Ours(_)) => Some(Contact::Silent),
+            _ => Some(Contact::Answered),
+        });
+        Ok(route)
+    }
+
+    /// Waits for a turn that is close. The error: the job is put off.
+    async fn permit(
+        &self,
+        hosts: &Arc<Hosts>,
+        due: &Due,
+        host: &str,
+        has_turn: bool,
+        overdue: bool,
+    ) -> Result<Permit, End> {
+        let id = &due.envelope.id;
+        // What was under way when a process died is taken up one at a time, until it has come to an end. So it comes to one now, uncharged, if the host may be silent: then
+        // it holds up none of the others.
+        if overdue && !hosts.is_proven(host) && self.put_off.add(id, Instant::now()) {
+            return Err(End::PutOff(Duration::ZERO));
         }
+        let delay = match turn(&self.timer, hosts, host, has_turn).await {
+            Ok(permit) => return Ok(permit),
+            Err(delay) => delay,
+        };
+        count(&self.metrics.calls.put_off);
+        if log::enabled(Level::Debug) {
+            let fields =
+                json!({ "job": id, "key": due.key, "host": host, "ms": delay.as_millis() as u64 });
+            log::event(Level::Debug, "call_put_off", fields);
+        }
+        self.put_off.add(id, Instant::now() + delay);
+        Err(End::PutOff(delay))
     }
 
     fn failed(&self, due: &Due, host: &str, failure: Failure) -> End {
@@ -180,5 +219,27 @@ impl Deliverer {
         let fields = json!({ "job": due.envelope.id, "key": due.key, "host": host, "attempt": due.attempt, "reason": reason });
         log::event(Level::Warn, name, fields);
         end
+    }
+}
+
+/// Waits for a turn that is close. The error: it is in so long.
+async fn turn(
+    timer: &TimerHandle,
+    hosts: &Arc<Hosts>,
+    host: &str,
+    mut has_turn: bool,
+) -> Result<Permit, Duration> {
+    let patient = Instant::now() + PATIENCE;
+    loop {
+        let now = Instant::now();
+        match hosts.ask(host, has_turn, now) {
+            Turn::Now(permit) => return Ok(permit),
+            Turn::Later(delay) => return Err(delay),
+            Turn::Soon(wait) => {
+                let _ = timer.sleep(wait).await;
+            }
+        }
+        // Others were faster every time.
+        has_turn &= now < patient;
     }
 }

@@ -28,6 +28,7 @@ use tokio_rustls::rustls::ServerConfig;
 use crate::api::{self, App};
 use crate::call::Caller;
 use crate::call::allowed::Allowed;
+use crate::call::resolve::MOST as MOST_LOOKUPS;
 use crate::deliver::{Deliverer, PutOff};
 use crate::hosts::Hosts;
 use crate::log::{self, Level};
@@ -82,6 +83,8 @@ pub fn serve(options: &Options) -> Result<u8, Box<dyn Error>> {
             limits.idle,
         ),
         hosts: Hosts::new(options.rate, options.calls_per_host, limits.calls),
+        // One lookup at a time for a name, and all names without an answer share the lookups that there are.
+        names: Hosts::new(1000, 1, 2 * MOST_LOOKUPS.min(limits.calls / 2)),
         put_off: PutOff::default(),
         metrics: Arc::clone(&metrics),
         timer: timer.clone(),
@@ -130,6 +133,8 @@ pub fn serve(options: &Options) -> Result<u8, Box<dyn Error>> {
     };
     let reason = runtime.block_on(run(&app, server, listener, reload, options));
     let code = end(&runtime, &app, &cut, reason, options);
+    // A lookup of a name cannot be given up: nobody waits for it.
+    runtime.shutdown_background();
     log::flush();
     Ok(code)
 }
