@@ -109,16 +109,9 @@ fn health_and_figures_are_there() {
 fn logs_are_json_with_the_numbers_of_requests_and_jobs() {
     let (folder, receiver) = (Folder::new(), receiver());
     let tokens = folder.write("tokens", TOKEN);
-    let mut command = folder.command(&[
-        "--log",
-        "info",
-        "--token-file",
-        &tokens,
-        "--allow-host",
-        "127.0.0.1",
-        "--attempts",
-        "1",
-    ]);
+    let mut command = folder.command(&["--log", "info", "--token-file", &tokens]);
+    command.args(["--attempts", "1", "--allow-host", "127.0.0.1"]);
+    command.args(["--allow-host", "localhost"]);
     let mut service = Service::spawn(command.stderr(Stdio::piped())).unwrap();
     let log = service.take_log().unwrap();
     let reader = thread::spawn(move || -> Vec<Value> {
@@ -131,8 +124,13 @@ fn logs_are_json_with_the_numbers_of_requests_and_jobs() {
         "Content-Type: application/json\r\nAuthorization: Bearer {TOKEN}\r\nX-Request-Id: my-request-7\r\n"
     );
     let mut jobs = Vec::new();
-    for (path, key) in [("/?secret=1", "good"), ("/fail", "bad")] {
-        let body = json!({ "callback": receiver.url(path), "delay_ms": 0, "key": key, "payload": "private" });
+    let own = format!("http://localhost:{}/?secret=1", service.address.port());
+    for (callback, key) in [
+        (receiver.url("/?secret=1"), "good"),
+        (receiver.url("/fail"), "bad"),
+        (own, "forbidden"),
+    ] {
+        let body = json!({ "callback": callback, "delay_ms": 0, "key": key, "payload": "private" });
         let (status, made) = service
             .send("POST", "/jobs", &headers, &body.to_string())
             .unwrap();
@@ -164,6 +162,7 @@ fn logs_are_json_with_the_numbers_of_requests_and_jobs() {
         ("call_done", &jobs[0]),
         ("job_stored", &jobs[1]),
         ("call_failed", &jobs[1]),
+        ("call_forbidden", &jobs[2]),
     ] {
         assert!(
             of(event).iter().any(|line| line["job"] == *job),
@@ -208,38 +207,43 @@ fn logs_are_json_with_the_numbers_of_requests_and_jobs() {
 }
 
 /// A service whose files can have so many blocks of 512 bytes, until it is told otherwise.
-fn on_a_small_disk(folder: &Folder, blocks: u32) -> Service {
+fn on_a_small_disk(folder: &Folder, blocks: u32, args: &[&str]) -> Service {
     let mut command = Command::new("sh");
     let line = format!("trap '' XFSZ; ulimit -S -f {blocks}; exec \"$0\" \"$@\"");
     command.arg("-c").arg(line).arg(common::program());
     command.args(["--file", &folder.path("jobs.redb"), "--log", "off"]);
-    Service::spawn(command.args(["--allow-host", "127.0.0.1"])).unwrap()
+    Service::spawn(command.args(["--allow-host", "127.0.0.1"]).args(args)).unwrap()
+}
+
+/// Posts jobs until one is refused. The refusal.
+fn fill(service: &Service, stored: &mut Vec<String>) -> (u16, Value) {
+    let payload = "x".repeat(60_000);
+    loop {
+        let key = format!("{}", stored.len());
+        let job = json!({ "callback": "http://127.0.0.1:9/", "delay_ms": HOUR, "payload": payload, "key": key });
+        match service.ask("POST", "/jobs", Some(&job)).unwrap() {
+            (201, _) => stored.push(key),
+            refusal => return refusal,
+        }
+        assert!(stored.len() < 1000, "the disk is never full");
+    }
 }
 
 #[test]
 fn a_full_disk_is_told_and_survived() {
     let folder = Folder::new();
-    let service = on_a_small_disk(&folder, 8000);
-    let payload = "x".repeat(60_000);
-    let post = |key: &str| {
-        let job = json!({ "callback": "http://127.0.0.1:9/", "delay_ms": HOUR, "payload": payload, "key": key });
-        service.ask("POST", "/jobs", Some(&job)).unwrap()
-    };
+    let service = on_a_small_disk(&folder, 8000, &[]);
     let mut stored: Vec<String> = Vec::new();
-    let refusal = loop {
-        let key = format!("{}", stored.len());
-        match post(&key) {
-            (201, _) => stored.push(key),
-            refusal => break refusal,
-        }
-        assert!(stored.len() < 1000, "the disk is never full");
-    };
+    let refusal = fill(&service, &mut stored);
     assert_eq!(refusal.0, 503, "{refusal:?}");
     assert!(
         refusal.1["error"].as_str().unwrap().contains("jobs.redb"),
         "{refusal:?}"
     );
     assert_eq!(service.ask("GET", "/healthz", None).unwrap().0, 200);
+    let (status, body) = service.ask("GET", "/readyz", None).unwrap();
+    assert_eq!((status, body["error"].is_string()), (503, true), "{body}");
+    assert!(raw(service.address, "GET", "/metrics", "").contains("delay_queue_store_up 0"));
     // There is room again.
     let limit = rustix::process::Rlimit {
         current: None,
@@ -247,7 +251,11 @@ fn a_full_disk_is_told_and_survived() {
     };
     let id = rustix::process::Pid::from_raw(i32::try_from(service.id()).unwrap());
     rustix::process::prlimit(id, rustix::process::Resource::Fsize, limit).unwrap();
-    eventually("it stores jobs again", || Ok(post("after").0 < 300)).unwrap();
+    let job = json!({ "callback": "http://127.0.0.1:9/", "delay_ms": HOUR, "key": "after" });
+    eventually("it stores jobs again", || {
+        Ok(service.ask("POST", "/jobs", Some(&job))?.0 < 300)
+    })
+    .unwrap();
     eventually("it is ready again", || {
         Ok(service.ask("GET", "/readyz", None)?.0 == 200)
     })
@@ -259,6 +267,19 @@ fn a_full_disk_is_told_and_survived() {
         stored.iter().all(|key| keys.contains(&key.as_str())),
         "{keys:?}"
     );
+}
+
+#[test]
+fn a_disk_that_stays_full_ends_the_service_with_its_own_exit_code() {
+    let folder = Folder::new();
+    let args = ["--store-patience", "1000", "--grace", "2000"];
+    let mut service = on_a_small_disk(&folder, 8000, &args);
+    let mut stored = Vec::new();
+    fill(&service, &mut stored);
+    assert_eq!(service.wait().unwrap().0, Some(3));
+    // Where there is room, nothing is missing.
+    let service = folder.start(&[]);
+    assert_eq!(service.pending().unwrap().len(), stored.len());
 }
 
 #[test]

@@ -196,11 +196,11 @@ impl Queue {
         self.timer.stats()
     }
 
-    /// Asks the store whether it works: by a look, or by writing something and removing it.
+    /// Asks the store whether it works: by a look, or by writing the largest payload and removing it. A disk may be too full for that and still have room for a small one.
     pub fn probe(&self, write: bool) -> Result<(), TimerError> {
         if write {
             let job = self.timer.job(KIND).key(&*self.probe);
-            job.payload(vec![b' '; 4096]).after(FAR)?;
+            job.payload(vec![b' '; MOST_PAYLOAD]).after(FAR)?;
         }
         self.timer.cancel(&self.probe).map(drop)
     }
