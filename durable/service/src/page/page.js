@@ -85,7 +85,7 @@ class List {
     pages.querySelector(".first").disabled = this.after === null;
     pages.querySelector(".next").disabled = next === null;
     pages.querySelector("span").textContent = this.after === null ? "" : `after number ${this.after}`;
-    $(this.name + "-empty").textContent = found ? "" : this.search ? `Nothing has “${this.search}” in it.` : EMPTY[this.name];
+    $(this.name + "-empty").textContent = found ? "" : next !== null ? "Nothing so far: the next page goes on." : this.search ? `Nothing has “${this.search}” in it.` : EMPTY[this.name];
   }
 }
 
