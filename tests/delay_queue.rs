@@ -971,6 +971,7 @@ mod tokio_util {
         a_reset_value,
         resets_much_later_and_twice,
         resets_of_values_inserted_in_the_past,
+        a_reset_to_the_past_wakes_the_consumer,
         a_removal_at_the_threshold_of_the_wheel,
         a_shorter_delay_after_a_longer_one,
         many_resets,
@@ -978,6 +979,7 @@ mod tokio_util {
         inserts_after_polls,
         resets_after_time_has_passed,
         an_emptied_queue,
+        a_cleared_queue,
         a_delay_beyond_the_wheel,
     ];
 
@@ -1072,6 +1074,16 @@ mod tokio_util {
         assert_eq!(bench.queue.len(), 0);
     }
 
+    fn a_reset_to_the_past_wakes_the_consumer(kind: Kind) {
+        let bench = Bench::new(kind);
+        let key = bench.insert("foo", 10_000);
+        assert_eq!(bench.consume_until(1), None);
+        let past = bench.start.checked_sub(ms(100)).unwrap();
+        assert!(bench.queue.reset_at(&key, past));
+        assert_eq!(bench.consume_until(2), Some("foo"), "at the next tick");
+        assert_eq!(bench.consume_until(20_000), None);
+    }
+
     fn a_removal_at_the_threshold_of_the_wheel(kind: Kind) {
         let bench = Bench::new(kind);
         let keys = ["foo", "bar"].map(|value| bench.insert(value, 64));
@@ -1158,6 +1170,16 @@ mod tokio_util {
         assert_eq!(bench.consume_until(20_000), None);
         bench.timer.stop().unwrap();
         assert_eq!(bench.queue.recv(), None);
+    }
+
+    fn a_cleared_queue(kind: Kind) {
+        let bench = Bench::new(kind);
+        bench.insert("foo", 1000);
+        assert_eq!(bench.consume_until(1), None);
+        assert_eq!(bench.queue.clear(), ["foo"]);
+        assert_eq!(bench.consume_until(2000), None, "nor at its end");
+        bench.insert("bar", 2010);
+        assert_eq!(bench.consume_until(2010), Some("bar"));
     }
 
     fn a_delay_beyond_the_wheel(kind: Kind) {

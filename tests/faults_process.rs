@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use common::poll::block_on;
 use common::{FAR, Kind, Record, Timer, WATCHDOG, assert_counts_add_up, eventually, ms, recv};
 use hashed_wheel::{
-    HashedWheelTimer, HierarchicalWheelTimer, Job, Period, RejectReason, Timeout, TimerState,
+    DelayQueue, HashedWheelTimer, HierarchicalWheelTimer, Job, Period, RejectReason, StopError,
+    Timeout, TimerState,
 };
 
 /// Set for a child: the name of its test.
@@ -404,6 +405,19 @@ fn a_thread_that_the_system_refuses_is_a_spawn_error_and_nothing_hangs() {
         assert!(timer.stop().unwrap().is_empty());
         assert_eq!(timer.state(), TimerState::Shutdown);
         assert_counts_add_up(&timer);
+    }
+    let global = hashed_wheel::global();
+    let queue = DelayQueue::new(global);
+    for _ in 0..3 {
+        let rejected = global.new_timeout(|_| {}, ms(1)).unwrap_err();
+        assert!(matches!(rejected.reason, RejectReason::Spawn(_)));
+        let rejected = queue.insert("the value comes back", ms(1)).unwrap_err();
+        assert!(matches!(rejected.reason, RejectReason::Spawn(_)));
+        assert_eq!((rejected.task, queue.len()), ("the value comes back", 0));
+        let slept = block_on(hashed_wheel::sleep(ms(1)));
+        assert!(matches!(slept, Err(RejectReason::Spawn(_))));
+        assert_eq!(global.state(), TimerState::Init);
+        assert_eq!(global.stop().unwrap_err(), StopError::Global);
     }
 }
 

@@ -2,10 +2,13 @@
 
 mod common;
 
+use std::mem::ManuallyDrop;
 use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use common::poll::poll_once;
+use common::poll::{poll_once, poll_with};
 use common::{FAR, Kind, Record, logs, ms, on_both_timers};
 use hashed_wheel::{ManualClock, Period, TimerHandle};
 
@@ -15,6 +18,7 @@ on_both_timers![
     a_slot_that_is_used_again_has_the_new_label,
     what_a_task_schedules_by_its_own_timer_has_its_label,
     the_log_line_of_a_panic_names_the_label,
+    the_log_lines_of_drops_wakers_and_jobs_name_the_label,
 ];
 
 /// The labels of what is pending, sorted.
@@ -131,6 +135,52 @@ fn the_log_line_of_a_panic_names_the_label(kind: Kind) {
             format!("a task labelled \"uploads\" panicked: {message}"),
             format!("a periodic task labelled \"uploads\" panicked: {message}"),
             format!("a task panicked: {message}"),
+        ]
+    );
+}
+
+fn the_log_lines_of_drops_wakers_and_jobs_name_the_label(kind: Kind) {
+    struct Bomb(&'static str);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("{}", self.0);
+        }
+    }
+    impl Wake for Bomb {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker's own message");
+        }
+    }
+    logs::keep();
+    let label = ["hashed bombs", "hierarchical bombs"][usize::from(kind == Kind::Hierarchical)];
+    let clock = ManualClock::new();
+    let timer = kind.builder().clock(&clock).executor(drop).build();
+    let bombs = timer.labelled(label);
+    let bomb = Bomb("by the executor");
+    bombs.new_timeout(move |_| drop(bomb), ms(10)).unwrap();
+    common::shrink::quiet(|| clock.advance(ms(10)));
+    let bomb = Bomb("after stop");
+    bombs.new_timeout(move |_| drop(bomb), FAR).unwrap();
+    // Kept: its own drop would panic, too.
+    let waker = ManuallyDrop::new(Waker::from(Arc::new(Bomb("never dropped"))));
+    let mut sleep = pin!(bombs.sleep(FAR));
+    assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+    common::shrink::quiet(|| drop(timer.stop().unwrap()));
+    let texts: Vec<_> = logs::containing(label)
+        .into_iter()
+        .map(|l| l.text.replace(label, "L"))
+        .collect();
+    let name = match kind {
+        Kind::Hashed => "hashed-wheel-timer",
+        Kind::Hierarchical => "hierarchical-wheel-timer",
+    };
+    assert_eq!(
+        texts,
+        [
+            format!("the executor of {name} dropped a job labelled \"L\" without running it"),
+            String::from("the drop of a task labelled \"L\" panicked: by the executor"),
+            String::from("a waker labelled \"L\" panicked: a waker's own message"),
+            String::from("the drop of a stopped timer's task labelled \"L\" panicked: after stop"),
         ]
     );
 }

@@ -369,7 +369,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn next(&self) -> impl Future<Output = Option<T>> + Send {
-        let mut consumer = self.consumer();
+        let mut consumer = Consumer(self.clone(), None);
         future::poll_fn(move |cx| consumer.poll(cx))
     }
 
@@ -385,12 +385,8 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// ```
     #[cfg(feature = "stream")]
     pub fn stream(&self) -> DelayStream<T> {
-        let consumer = self.consumer();
+        let consumer = Consumer(self.clone(), None);
         DelayStream { consumer }
-    }
-
-    fn consumer(&self) -> Consumer<T> {
-        Consumer(self.clone(), None)
     }
 
     /// The number of values, those that are due and not yet taken among them. Exact when no other call is under way.
@@ -421,7 +417,7 @@ impl<T: Send + 'static> DelayQueue<T> {
         self.len() == 0
     }
 
-    /// Takes out all values, first those that are due. Goes through all slots of the timer.
+    /// Takes out all values, first those that are due. Goes through all slots of the timer, if a value waits.
     ///
     /// ```
     /// # use hashed_wheel::*;
@@ -453,7 +449,10 @@ impl<T: Send + 'static> Core<T> {
             // SAFETY: its receiver is this core.
             waiting.push(unsafe { into_value(value) });
         };
-        self.timer.shared().take_values(receiver, take);
+        // Each value that waits holds a reference: see `len`.
+        if Arc::strong_count(self) > 1 {
+            self.timer.shared().take_values(receiver, take);
+        }
         // After those that wait, so that one which falls due meanwhile is not missed.
         let mut values: Vec<T> = self.drain().collect();
         values.append(&mut waiting);
@@ -491,13 +490,12 @@ impl<T: Send + 'static> Drop for Owner<T> {
         for value in values {
             keep_panic(&mut panic, || drop(value));
         }
-        match panic {
-            Some(payload) if !std::thread::panicking() => resume_unwind(payload),
+        if let Some(payload) = panic {
+            if !std::thread::panicking() {
+                resume_unwind(payload);
+            }
             // A second panic would abort the process: it is logged.
-            Some(payload) => drop(catch_panic("the drop of a value", || {
-                resume_unwind(payload)
-            })),
-            None => {}
+            catch_panic("the drop of a value", || resume_unwind(payload));
         }
     }
 }

@@ -56,6 +56,7 @@ pub use timeout::{CancelOnDrop, Timeout};
 pub(crate) use waiters::{Ticket, Waiters};
 
 use crate::catch_panic::catch_panic;
+use crate::entry::SlotId;
 use crate::memory::Table;
 use crate::metrics::{Counter, CounterTable, Metrics};
 use crate::queue::PendingQueue;
@@ -218,6 +219,12 @@ impl Shared {
         if catch_panic(what, code) {
             self.metrics.shared.panicked.add(1);
         }
+    }
+
+    /// The same for code of one timeout, whose label is logged. Its slot is not free.
+    #[inline]
+    pub(crate) fn catch_panic_of(&self, what: &'static str, slot: SlotId, code: impl FnOnce()) {
+        self.catch_panic(TaskName(what, self, slot), code);
     }
 
     /// Releases the timer for the owner or the driver.

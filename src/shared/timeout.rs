@@ -416,7 +416,8 @@ impl Timeout {
     /// Wakes the future of a handle that `stop` has just made.
     pub(super) fn wake_future(&self) {
         if let Some(task) = self.slot().take_stopped() {
-            self.shared().catch_panic("a waker", || task.run(self));
+            let run = || task.run(self);
+            self.shared().catch_panic_of("a waker", self.slot, run);
         }
     }
 
@@ -429,8 +430,8 @@ impl Timeout {
     /// panic during unwinding would abort the process.
     fn drop_task(&self) {
         if let Some(task) = self.slot().take_stopped() {
-            self.shared()
-                .catch_panic("the drop of a stopped timer's task", || drop(task));
+            let what = "the drop of a stopped timer's task";
+            self.shared().catch_panic_of(what, self.slot, || drop(task));
         }
     }
 }

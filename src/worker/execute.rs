@@ -56,8 +56,7 @@ pub(crate) fn count_expired(shared: &Shared) {
 #[inline]
 fn run_once(shared: &Arc<Shared>, running: &Running, task: StoredTask<Timeout>) {
     let timeout = Timeout::of_runner(shared, running.slot());
-    let name = TaskName("a task", shared, running.slot());
-    shared.catch_panic(name, || task.run(&timeout));
+    shared.catch_panic_of("a task", running.slot(), || task.run(&timeout));
 }
 
 fn run_periodic(
@@ -67,8 +66,8 @@ fn run_periodic(
 ) -> StoredTask<Timeout> {
     shared.metrics().shared.periodic_runs.add(1);
     let timeout = Timeout::of_runner(shared, running.slot());
-    let name = TaskName("a periodic task", shared, running.slot());
-    shared.catch_panic(name, || task.run_again(&timeout));
+    let run = || task.run_again(&timeout);
+    shared.catch_panic_of("a periodic task", running.slot(), run);
     task
 }
 
@@ -99,7 +98,7 @@ fn rearm_periodic(
     match slot.rearm(running, task, shared.next_stamp(), due, early) {
         Ok(()) => Some(due),
         Err((running, task)) => {
-            shared.catch_panic("the drop of a task", || drop(task));
+            shared.catch_panic_of("the drop of a task", id, || drop(task));
             end(shared, running);
             None
         }
@@ -154,21 +153,18 @@ impl Drop for DispatchedJob {
         let Some((running, task)) = self.content.take() else {
             return;
         };
-        let shared = &self.shared;
+        let (shared, id) = (&self.shared, running.slot());
         shared.metrics().shared.dropped_jobs.add(1);
+        let (timer, job) = (shared.name(), TaskName("a job", shared, id));
         log_catching(
             log::Level::Error,
-            format_args!(
-                "the executor of {} dropped a job without running it",
-                shared.name()
-            ),
+            format_args!("the executor of {timer} dropped {job} without running it"),
         );
         if task.kind() == Kind::Periodic {
-            let id = running.slot();
             let again = rearm_periodic(shared, running, task);
             make_findable(shared, id, again);
         } else {
-            shared.catch_panic("the drop of a task", || drop(task));
+            shared.catch_panic_of("the drop of a task", id, || drop(task));
             end(shared, running);
         }
     }
