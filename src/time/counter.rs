@@ -196,7 +196,8 @@ impl Anchor {
     /// The same with a reading of both that has taken so many counts.
     fn renew_at(&self, count: u64, nanos: u64, taken: u64, counter: &Counter) -> u64 {
         let (passed, span) = (count.wrapping_sub(self.count.get()), self.span.get());
-        let told = self.after(span).max(self.floor.get());
+        // The most: a clock that is read in the middle of a span has told nothing of the rest.
+        let told = self.after(passed.min(span)).max(self.floor.get());
         // Ahead by more: another clock.
         let floor = if told < nanos + AHEAD { told } else { 0 };
         // Four times as long as undisturbed is less than the shortest interruption, and more than a cold cache takes.

@@ -204,6 +204,16 @@ fn an_anchor_that_is_behind_tells_what_was_told_unless_that_is_of_another_clock(
 }
 
 #[test]
+fn a_clock_that_is_read_within_the_span_is_not_ahead() {
+    let (counter, anchor) = made_up();
+    for counts in [300, 600, 3_000, SPAN, SPAN + 300] {
+        let (count, nanos) = (COUNT + counts, NANOS + counts / 3);
+        assert_eq!(anchor.renew_at(count, nanos, 100, &counter), nanos);
+        assert_eq!(anchor.glance(count), Some(nanos));
+    }
+}
+
+#[test]
 fn anchors_may_disagree_by_a_tenth_of_a_microsecond_and_half_a_percent() {
     let passed = 3_000_000;
     let expected = NANOS + ((passed * RATE) >> 32);
