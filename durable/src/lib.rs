@@ -45,6 +45,7 @@
 //! | opening a store, handlers, settings | [`DurableTimerBuilder`] |
 //! | scheduling, by key or without | [`DurableTimer::job`], [`NewJob`] |
 //! | moving and cancelling by key | [`reschedule`](DurableTimer::reschedule), [`cancel`](DurableTimer::cancel), [`replace`](NewJob::replace) |
+//! | recurring jobs | [`every`](NewJob::every), [`cron`](NewJob::cron), [`CatchUp`] |
 //! | running a job | [`Job`], [`Outcome`] |
 //! | stored jobs | [`pending`](DurableTimer::pending), [`jobs`](DurableTimer::jobs), [`JobFilter`] |
 //! | dead letters | [`dead`](DurableTimer::dead), [`revive`](DurableTimer::revive), [`discard`](DurableTimer::discard) |
@@ -62,6 +63,7 @@ mod engine;
 mod error;
 mod job;
 mod policy;
+mod recur;
 mod stats;
 mod store;
 mod time;
@@ -70,6 +72,7 @@ mod timer;
 pub use builder::{DurableTimerBuilder, KindOptions};
 pub use error::{Error, StoreError};
 pub use job::{DeadJob, Job, JobFilter, JobInfo, JobState, Outcome, PendingJob, Scheduled};
+pub use recur::CatchUp;
 pub use stats::Stats;
 #[cfg(feature = "tokio")]
 pub use timer::{AsyncDurableTimer, AsyncNewJob};

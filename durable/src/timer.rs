@@ -8,6 +8,7 @@ use crate::builder::DurableTimerBuilder;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::job::{DeadJob, JobFilter, JobInfo, PendingJob, Scheduled};
+use crate::recur::{CatchUp, Rule};
 use crate::stats::Stats;
 use crate::store::{Call, Id, MAX_KINDS, New, Reply, Row};
 use crate::time::{Millis, millis_of};
@@ -128,6 +129,7 @@ impl DurableTimer {
             key: None,
             payload: Vec::new(),
             replace: false,
+            catch_up: CatchUp::Once,
             due: None,
             problem: None,
         }
@@ -636,6 +638,7 @@ pub struct NewJob<'a> {
     key: Option<String>,
     payload: Vec<u8>,
     replace: bool,
+    catch_up: CatchUp,
     /// For [`schedule_all`](DurableTimer::schedule_all).
     due: Option<Millis>,
     /// Why it cannot be stored.
@@ -788,6 +791,85 @@ impl NewJob<'_> {
         self.store(millis_of(time))
     }
 
+    /// What becomes of runs of a recurring job that were missed: for [`every`](NewJob::every) and [`cron`](NewJob::cron). [`CatchUp::Once`] unless set.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{CatchUp, DurableTimer};
+    /// # use std::time::Duration;
+    /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+    /// timer.job("poll").key("poll").catch_up(CatchUp::Skip).every(Duration::from_secs(60))?;
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn catch_up(mut self, catch_up: CatchUp) -> Self {
+        self.catch_up = catch_up;
+        self
+    }
+
+    /// Stores it as a recurring job, which runs once in every period: first when one has passed, or at the time of [`due_in`](NewJob::due_in) or [`due_at`](NewJob::due_at).
+    /// Durable when this returns.
+    ///
+    /// It needs a key, under which it waits until it is [cancelled](DurableTimer::cancel) or replaced. [`reschedule`](DurableTimer::reschedule) moves its next run and those after it.
+    /// Each run is a job of its own, with attempts of its own and this key: it does not hold up the next one, and ending the recurring job does not take back a run that has begun. With any
+    /// number of processes there is one run for each of its times.
+    ///
+    /// A program can do this at every start: a job that waits under the key is kept. With [`replace`](NewJob::replace), one with the same period keeps its next time.
+    ///
+    /// # Errors
+    /// Those of [`after`](NewJob::after); [`Error::Key`] without a key; [`Error::Config`] for a period of less than a millisecond.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = DurableTimer::builder().on("report", |_| Outcome::Done).open_in_memory(&clock)?;
+    /// timer.job("report").key("hourly").every(Duration::from_secs(3600))?;
+    /// clock.advance(Duration::from_secs(10 * 3600));
+    /// assert_eq!(timer.stats().fired, 10);
+    /// assert!(timer.cancel("hourly")?);
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn every(self, period: Duration) -> Result<Scheduled, Error> {
+        let rule = Rule::every(period, self.catch_up)?;
+        self.recur(&rule)
+    }
+
+    /// Stores it as a recurring job, as [`every`](NewJob::every), which runs at the times of a cron expression in a time zone.
+    ///
+    /// The expression has five fields: minute, hour, day of the month, month, day of the week; or six, with the second in front. Names (`MON-FRI`), `@daily` and the like, `L`, `W` and `#` are
+    /// understood. The time zone is a name of the IANA's, like `Europe/Berlin`, or `UTC`. A local time that is skipped when the clock goes forward runs at the first moment after the gap. One that
+    /// comes twice, when the clock goes back, runs once, at the first.
+    ///
+    /// # Errors
+    /// Those of [`after`](NewJob::after); [`Error::Key`] without a key; [`Error::Config`] for an expression that cannot be read or never comes, and for an unknown time zone.
+    ///
+    /// ```
+    /// # use hashed_wheel::ManualClock;
+    /// # use hashed_wheel_durable::{DurableTimer, JobFilter};
+    /// # use std::time::{Duration, UNIX_EPOCH};
+    /// # let timer = DurableTimer::builder().open_in_memory(&ManualClock::new())?;
+    /// timer.job("report").key("daily").cron("0 9 * * MON-FRI", "Europe/Berlin")?;
+    /// // 1 January 1970 was a Thursday.
+    /// let next = timer.jobs(JobFilter::new())?[0].due;
+    /// assert_eq!(next, UNIX_EPOCH + Duration::from_secs(8 * 3600));
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// ```
+    pub fn cron(
+        self,
+        expression: impl AsRef<str>,
+        zone: impl AsRef<str>,
+    ) -> Result<Scheduled, Error> {
+        let rule = Rule::cron(expression.as_ref(), zone.as_ref(), self.catch_up)?;
+        self.recur(&rule)
+    }
+
+    fn recur(self, rule: &Rule) -> Result<Scheduled, Error> {
+        let timer = self.timer;
+        let new = self.recurring(rule)?;
+        Ok(timer.schedule(vec![new])?.remove(0))
+    }
+
     fn store(self, due: Millis) -> Result<Scheduled, Error> {
         let timer = self.timer;
         let new = self.checked(due)?;
@@ -814,6 +896,21 @@ impl NewJob<'_> {
             payload: self.payload,
             due,
             replace: self.replace,
+            rule: None,
+        })
+    }
+
+    pub(crate) fn recurring(self, rule: &Rule) -> Result<New, Error> {
+        if self.key.is_none() {
+            return Err(Error::Key("a recurring job needs a key".to_owned()));
+        }
+        let now = self.timer.engine.wall().now();
+        let Some(first) = self.due.or_else(|| rule.after(now, now)) else {
+            return Err(Error::Config(format!("there is no next time: {rule}")));
+        };
+        Ok(New {
+            rule: Some(rule.to_string()),
+            ..self.checked(first)?
         })
     }
 }

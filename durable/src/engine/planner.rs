@@ -67,6 +67,7 @@ impl Planner {
     pub(super) fn learn(&mut self, heard: Earliest) {
         self.next.waiting = earlier(self.next.waiting, heard.waiting);
         self.next.suspect = earlier(self.next.suspect, heard.suspect);
+        self.next.recurring = earlier(self.next.recurring, heard.recurring);
     }
 
     /// So many runs have come to their end.
@@ -115,11 +116,34 @@ impl Planner {
             .collect()
     }
 
-    /// The claim to make now. `riding`: a transaction is made anyway, so that a small claim costs no commit of its own.
-    pub(super) fn plan(&self, now: Millis, load: &Load, riding: bool) -> ClaimRequest {
+    /// Recurring jobs are looked at again at this time.
+    pub(super) fn put_off_slots(&mut self, until: Millis) {
+        self.next.recurring = self.next.recurring.map(|due| due.max(until));
+    }
+
+    /// How many claims may be made, beside those whose handlers have not begun.
+    fn limit(&self, load: &Load) -> usize {
         let free = self.threads.saturating_sub(load.running);
         let finished: usize = self.finished.iter().map(|(_, many)| many).sum();
         let most = (2 * free).max(finished).min(MOST_AHEAD);
+        if load.bytes < AHEAD_BYTES {
+            most.saturating_sub(load.ahead)
+        } else {
+            0
+        }
+    }
+
+    /// Until when and how many recurring jobs have their time now; none while no run of theirs would be claimed.
+    pub(super) fn slots(&self, now: Millis, load: &Load) -> Option<(Millis, usize)> {
+        let soon = now.saturating_add(self.lead / 2);
+        let due = self.next.recurring.is_some_and(|due| due <= soon);
+        let limit = self.limit(load);
+        (due && limit > 0).then_some((now.saturating_add(self.lead), limit))
+    }
+
+    /// The claim to make now. `riding`: a transaction is made anyway, so that a small claim costs no commit of its own.
+    pub(super) fn plan(&self, now: Millis, load: &Load, riding: bool) -> ClaimRequest {
+        let free = self.threads.saturating_sub(load.running);
         // Woken half the lead ahead, and then claiming all of it: every claim takes several jobs, if they are close together.
         let until = now.saturating_add(self.lead);
         let wanted = if riding {
@@ -128,17 +152,13 @@ impl Planner {
             now.saturating_add(self.lead / 2)
         };
         let due = |next: Option<Millis>, by| next.is_some_and(|due| due <= by && due != NEVER);
-        let waiting = due(self.next.waiting, wanted) && load.bytes < AHEAD_BYTES;
+        let waiting = due(self.next.waiting, wanted);
         // A suspect is charged by its claim, so it is taken up only if it begins at once.
         let suspect = due(self.next.suspect, now) && !load.suspect && free > 0 && !load.queued;
         ClaimRequest {
             now,
             until,
-            limit: if waiting {
-                most.saturating_sub(load.ahead)
-            } else {
-                0
-            },
+            limit: if waiting { self.limit(load) } else { 0 },
             bytes: AHEAD_BYTES.saturating_sub(load.bytes),
             suspect: suspect.then_some(now),
             room: self.room(load),
@@ -155,7 +175,9 @@ impl Planner {
         };
         let waiting = far.filter(|&at| probe(at));
         let suspect = self.next.suspect.filter(|&at| probe(at));
-        earlier(waiting, suspect).filter(|&due| due != NEVER)
+        let slot = self.next.recurring.map(|due| due.saturating_sub(ahead));
+        let slot = slot.filter(|&at| self.slots(at, load).is_some());
+        earlier(earlier(waiting, suspect), slot).filter(|&due| due != NEVER)
     }
 
     /// When the store is tried again after an error.

@@ -3,12 +3,14 @@
 use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
+use super::claims::Load;
 use super::inbox::{Request, Taken};
 use super::planner::Planner;
 use super::{Engine, millis, panic_text};
 use crate::broken::{self, Defect};
 use crate::error::{Error, StoreError};
 use crate::job::{JobFilter, Scheduled};
+use crate::recur::{Rule, Turn};
 use crate::stats::{add, count};
 use crate::store::{
     Call, Claim, ClaimRequest, Committed, Earliest, End, Polled, Recovered, Reply, Store, Verdict,
@@ -23,6 +25,12 @@ const TURN: Duration = Duration::from_millis(500);
 
 /// A call that met a lock is tried again after so long, by itself.
 const LOCKED: Duration = Duration::from_millis(250);
+
+/// A recurring job that somebody else advances or moves is looked at again after so many milliseconds.
+const AGAIN: Millis = 100;
+
+/// One whose rule is not understood, which a newer version may have stored, after an hour.
+const NOT_UNDERSTOOD: Millis = 60 * 60 * 1000;
 
 /// So many callers are many.
 const COMPANY: usize = 8;
@@ -108,7 +116,13 @@ impl Core {
         }
         if !stopping && self.locked_until <= now {
             for request in std::mem::take(&mut self.locked) {
-                self.transact(engine, vec![request], Vec::new(), ClaimRequest::default());
+                self.transact(
+                    engine,
+                    vec![request],
+                    Vec::new(),
+                    Vec::new(),
+                    ClaimRequest::default(),
+                );
             }
         }
         if pausing && requests.is_empty() {
@@ -116,9 +130,11 @@ impl Core {
         }
         let ends = std::mem::take(&mut self.unstored);
         let load = engine.claims.load(&ends);
+        let mut advances = Vec::new();
         let claim = if claiming && !stopping && !pausing {
-            self.foresee(engine, &requests);
-            let riding = !requests.is_empty() || !ends.is_empty();
+            advances = self.take_slots(engine, &load);
+            self.foresee(engine, &requests, &advances);
+            let riding = !(requests.is_empty() && ends.is_empty() && advances.is_empty());
             self.planner.plan(engine.wall.now(), &load, riding)
         } else {
             ClaimRequest {
@@ -127,8 +143,8 @@ impl Core {
                 ..ClaimRequest::default()
             }
         };
-        if !(requests.is_empty() && ends.is_empty() && claim.is_empty()) {
-            self.transact(engine, requests, ends, claim);
+        if !(requests.is_empty() && ends.is_empty() && advances.is_empty() && claim.is_empty()) {
+            self.transact(engine, requests, advances, ends, claim);
         }
         if self.look && !self.broken {
             self.keep_up(engine, Instant::now());
@@ -180,17 +196,68 @@ impl Core {
         }
     }
 
+    /// What recurring jobs do whose time has come. No run is made before it can be claimed, so what piles up counts as missed.
+    fn take_slots(&mut self, engine: &Engine, load: &Load) -> Vec<Call> {
+        let now = engine.wall.now();
+        let Some((until, limit)) = self.planner.slots(now, load) else {
+            return Vec::new();
+        };
+        let room = self.planner.room(load);
+        let slots = match guarded(|| self.store.slots(until, limit, &room)) {
+            Ok(slots) => slots,
+            Err(error) => {
+                self.fail(engine, &error);
+                return Vec::new();
+            }
+        };
+        if slots.is_empty() {
+            // Another process was faster: what is next?
+            self.look = true;
+        }
+        let advances = slots.into_iter().map(|slot| {
+            let turn = Rule::parse(&slot.rule).map_or_else(
+                || {
+                    log::error!(
+                        "the rule of recurring job {} is not understood: {:?}",
+                        slot.id,
+                        slot.rule
+                    );
+                    Turn {
+                        next: Some(now.saturating_add(NOT_UNDERSTOOD)),
+                        run: false,
+                    }
+                },
+                |rule| rule.turn(slot.due, now),
+            );
+            Call::Advance { slot, turn }
+        });
+        advances.collect()
+    }
+
     /// Takes the due times of jobs that are about to be stored into account, so that one which is due at once is claimed by the transaction that
     /// stores it.
-    fn foresee(&mut self, engine: &Engine, requests: &[Request]) {
+    fn foresee(&mut self, engine: &Engine, requests: &[Request], advances: &[Call]) {
         let mut earliest = Earliest::default();
+        for advance in advances {
+            if let Call::Advance { slot, turn } = advance
+                && turn.run
+            {
+                earliest.waiting = crate::store::earlier(earliest.waiting, Some(slot.due));
+            }
+        }
         for request in requests {
             if let Call::Schedule(new) = &request.call {
                 let handled = new
                     .iter()
                     .filter(|new| engine.kinds.contains_key(&*new.kind));
-                let due = handled.map(|new| new.due).min();
-                earliest.waiting = crate::store::earlier(earliest.waiting, due);
+                for new in handled {
+                    let first = if new.rule.is_none() {
+                        &mut earliest.waiting
+                    } else {
+                        &mut earliest.recurring
+                    };
+                    *first = crate::store::earlier(*first, Some(new.due));
+                }
             }
         }
         self.planner.learn(earliest);
@@ -200,6 +267,7 @@ impl Core {
         &mut self,
         engine: &Engine,
         mut requests: Vec<Request>,
+        advances: Vec<Call>,
         ends: Vec<End>,
         claim: ClaimRequest,
     ) {
@@ -218,6 +286,7 @@ impl Core {
             let none = Call::Discard { ids: Vec::new() };
             calls.push(std::mem::replace(&mut request.call, none));
         }
+        calls.extend(advances);
         let sent = Moment::now();
         match guarded(|| self.store.commit(&calls, &ends, &claim, deadline)) {
             Ok(committed) => {
@@ -236,10 +305,16 @@ impl Core {
             }
             Err(error) if error.is_locked() && requests.len() + ends.len() > 1 => {
                 // Somebody holds a lock on one of them: the others do not wait for it.
-                self.transact(engine, Vec::new(), ends, claim);
+                self.transact(engine, Vec::new(), Vec::new(), ends, claim);
                 for (mut request, call) in requests.into_iter().zip(calls) {
                     request.call = call;
-                    self.transact(engine, vec![request], Vec::new(), ClaimRequest::default());
+                    self.transact(
+                        engine,
+                        vec![request],
+                        Vec::new(),
+                        Vec::new(),
+                        ClaimRequest::default(),
+                    );
                 }
             }
             Err(error) if error.is_locked() && !requests.is_empty() => {
@@ -383,6 +458,10 @@ impl Core {
                 }
                 (Call::Cancel { .. }, Reply::Count(many)) => add(&counters.cancelled, *many),
                 (Call::Pause { .. }, _) => self.look = true,
+                (Call::Advance { .. }, Reply::Count(0)) => {
+                    self.planner
+                        .put_off_slots(engine.wall.now().saturating_add(AGAIN));
+                }
                 _ => {}
             }
         }

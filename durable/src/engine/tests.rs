@@ -5,6 +5,7 @@ mod group;
 mod interrupted;
 mod model;
 mod options;
+mod recurring;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

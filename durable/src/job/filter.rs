@@ -204,6 +204,9 @@ pub struct JobInfo {
     pub state: JobState,
     /// Why its last attempt failed, if it said so.
     pub last_error: Option<String>,
+    /// Of a recurring job, its rule: `every 60000 ms` or `cron 0 9 * * * Europe/Berlin`, with `skip` in front if missed runs are left out. It waits for its next time, and each of its
+    /// runs is a job of its own.
+    pub rule: Option<String>,
 }
 
 impl From<Row> for JobInfo {
@@ -224,6 +227,7 @@ impl From<Row> for JobInfo {
                 JobState::Dead
             },
             last_error: row.error,
+            rule: row.rule,
         }
     }
 }

@@ -3,8 +3,10 @@
 //! | from | event | to | attempts |
 //! |---|---|---|---|
 //! | – | schedule | waiting | 0 |
-//! | waiting, suspect | replace | waiting | 0 |
-//! | waiting, suspect | move, cancel | the same, gone | the same |
+//! | – | schedule with a rule | recurring | 0 |
+//! | waiting, suspect, recurring | replace | waiting, or recurring with a rule | 0 |
+//! | waiting, suspect, recurring | move, cancel | the same, gone | the same |
+//! | recurring | advance | the same; gone after the last time | the same |
 //! | waiting | claim | claimed | the same |
 //! | suspect | claim | charged | + 1 |
 //! | claimed, charged | done, fail | gone, dead | this one |
@@ -19,14 +21,18 @@
 //! *Suspect*: it was claimed when its process died. Suspects are taken up one at a time, and the claim counts the attempt (*charged*) before the handler runs. A claim
 //! lets go of the key; every return to waiting or suspect takes it if it is free.
 //!
+//! *Recurring*: it is never claimed. Each of its times advances it to the next one, and makes a waiting job for this one, the *run*, in the same transaction. The recurring job holds the
+//! key; its runs show it and never hold it.
+//!
 //! The stores in memory and in a file call [`after`]. The statements of PostgreSQL say the same in SQL; the conformance suite compares every row.
 
 use crate::time::Millis;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum State {
     Waiting,
     Suspect,
+    Recurring,
     /// A handler runs or will run it.
     Claimed,
     /// The same, and the attempt is counted already.
@@ -37,7 +43,7 @@ pub(crate) enum State {
 impl State {
     /// Does a job in this state hold its key, and stand in an index of due times?
     pub(crate) fn waits(self) -> bool {
-        matches!(self, State::Waiting | State::Suspect)
+        matches!(self, State::Waiting | State::Suspect | State::Recurring)
     }
 
     pub(crate) fn is_claim(self) -> bool {
@@ -55,9 +61,13 @@ pub(crate) struct Standing {
 
 impl Standing {
     /// A job that has just been scheduled.
-    pub(crate) fn new(due: Millis) -> Standing {
+    pub(crate) fn new(due: Millis, recurs: bool) -> Standing {
         Standing {
-            state: State::Waiting,
+            state: if recurs {
+                State::Recurring
+            } else {
+                State::Waiting
+            },
             due,
             attempts: 0,
         }
@@ -73,11 +83,16 @@ impl Standing {
 pub(crate) enum Event {
     Replace {
         due: Millis,
+        recurs: bool,
     },
     Move {
         due: Millis,
     },
     Cancel,
+    /// `None`: that was its last time.
+    Advance {
+        next: Option<Millis>,
+    },
     Claim,
     Done,
     Fail,
@@ -109,7 +124,7 @@ pub(crate) enum After {
 /// What an event makes of a job; `None`: nothing, it does not apply.
 #[expect(clippy::match_same_arms, reason = "in the order of the table")]
 pub(crate) fn after(from: Standing, event: Event) -> Option<After> {
-    use State::{Charged, Claimed, Dead, Suspect, Waiting};
+    use State::{Charged, Claimed, Dead, Recurring, Suspect, Waiting};
     let is = |state, due, attempts| {
         Some(After::Is(Standing {
             state,
@@ -124,11 +139,15 @@ pub(crate) fn after(from: Standing, event: Event) -> Option<After> {
     } = from;
     let before = attempts - u32::from(state == Charged);
     match (state, event) {
-        (Waiting | Suspect, Event::Replace { due }) => is(Waiting, due, 0),
-        (Waiting | Suspect, Event::Move { due }) => is(state, due, attempts),
+        (Waiting | Suspect | Recurring, Event::Replace { due, recurs }) => {
+            Some(After::Is(Standing::new(due, recurs)))
+        }
+        (Recurring, Event::Advance { next: Some(due) }) => is(state, due, attempts),
+        (Waiting | Suspect | Recurring, Event::Move { due }) => is(state, due, attempts),
         (Waiting, Event::Claim) => is(Claimed, due, attempts),
         (Suspect, Event::Claim) => is(Charged, due, attempts + 1),
-        (Waiting | Suspect, Event::Cancel)
+        (Waiting | Suspect | Recurring, Event::Cancel)
+        | (Recurring, Event::Advance { next: None })
         | (Claimed | Charged, Event::Done)
         | (Dead, Event::Discard) => Some(After::Gone),
         (Claimed | Charged, Event::Fail) => is(Dead, due, from.attempt()),

@@ -11,6 +11,7 @@ use super::redb::RedbStore;
 use super::*;
 use crate::job::JobState;
 use crate::job::state::{After, State, after};
+use crate::recur::Turn;
 
 /// A store that can be opened again after its process has died.
 trait Subject {
@@ -165,6 +166,10 @@ on_every_store! {
     extreme_times_and_payloads_are_kept,
     kinds_with_jobs_are_named,
     a_pause_is_stored,
+    a_recurring_job_makes_one_run_for_each_of_its_times,
+    a_recurring_job_holds_its_key_and_its_runs_never_do,
+    a_recurring_job_with_the_same_rule_keeps_its_time,
+    recurring_jobs_are_found_by_kind_with_room,
 }
 
 fn new(kind: &str, key: Option<&str>, due: Millis) -> New {
@@ -174,6 +179,7 @@ fn new(kind: &str, key: Option<&str>, due: Millis) -> New {
         payload: format!("{kind} {due}").into_bytes(),
         due,
         replace: false,
+        rule: None,
     }
 }
 
@@ -186,6 +192,33 @@ fn replace(kind: &str, key: &str, due: Millis) -> Call {
         replace: true,
         ..new(kind, Some(key), due)
     }])
+}
+
+fn recurring(kind: &str, key: &str, due: Millis, replace: bool) -> Call {
+    Call::Schedule(vec![New {
+        replace,
+        rule: Some("every 10 ms".to_owned()),
+        ..new(kind, Some(key), due)
+    }])
+}
+
+/// That of a recurring job of the first kind.
+fn slot(due: Millis) -> Slot {
+    Slot {
+        id: 0,
+        kind: HANDLED[0].into(),
+        due,
+        rule: "every 10 ms".to_owned(),
+    }
+}
+
+fn slots(subject: &mut dyn Subject, until: Millis, room: &[usize]) -> Vec<Slot> {
+    subject.store().slots(until, 10, room).unwrap()
+}
+
+fn advance(slot: &Slot, next: Option<Millis>, run: bool) -> Call {
+    let (slot, turn) = (slot.clone(), Turn { next, run });
+    Call::Advance { slot, turn }
 }
 
 fn move_to(key: &str, due: Millis) -> Call {
@@ -327,13 +360,17 @@ fn recover(subject: &mut dyn Subject) -> Recovered {
 
 /// Brings a job into a state, and its claim if it has one. Attempts: none, or one that was counted.
 fn bring(subject: &mut dyn Subject, to: State, tried: bool) -> (Id, Option<Claim>) {
+    if to == State::Recurring {
+        let made = scheduled(subject, recurring("mail", "key", 10, false));
+        return (made.id(), None);
+    }
     let id = add(subject, "mail", Some("key"), 10);
     if tried {
         let claim = claim_one(subject, 10);
         assert!(finish(subject, &claim, retry(10)));
     }
     match to {
-        State::Waiting => (id, None),
+        State::Waiting | State::Recurring => (id, None),
         State::Claimed => (id, Some(claim_one(subject, 10))),
         State::Suspect | State::Charged => {
             claim_one(subject, 10);
@@ -365,12 +402,22 @@ fn happen(subject: &mut dyn Subject, id: Id, claim: Option<&Claim>, event: Event
         finish(subject, claim.unwrap_or(&stale), verdict)
     };
     match event {
-        Event::Replace { due } => matches!(
-            scheduled(subject, replace("mail", "key", due)),
-            Scheduled::Replaced(_)
-        ),
+        Event::Replace { due, recurs } => {
+            let new = New {
+                replace: true,
+                rule: recurs.then(|| "every 500 ms".to_owned()),
+                ..new("mail", Some("key"), due)
+            };
+            let made = scheduled(subject, Call::Schedule(vec![new]));
+            matches!(made, Scheduled::Replaced(_))
+        }
         Event::Move { due } => count(subject, move_to("key", due)) > 0,
         Event::Cancel => count(subject, cancel("key")) > 0,
+        Event::Advance { next } => {
+            let slot = Slot { id, ..slot(10) };
+            let turn = Turn { next, run: false };
+            count(subject, Call::Advance { slot, turn }) > 0
+        }
         Event::Claim => {
             let request = ClaimRequest {
                 suspect: Some(10),
@@ -396,7 +443,13 @@ fn happen(subject: &mut dyn Subject, id: Id, claim: Option<&Claim>, event: Event
                 suspect: Some(10),
                 ..up_to(10, 1)
             };
-            !commit(subject, &[], &[], &request).died.is_empty()
+            let turn = Turn {
+                next: Some(20),
+                run: true,
+            };
+            let slot = Slot { id, ..slot(10) };
+            let advance = Call::Advance { slot, turn };
+            !commit(subject, &[advance], &[], &request).died.is_empty()
         }
     }
 }
@@ -405,12 +458,22 @@ fn every_row_of_the_table_of_states(subject: &mut dyn Subject) {
     let states = [
         State::Waiting,
         State::Suspect,
+        State::Recurring,
         State::Claimed,
         State::Charged,
         State::Dead,
     ];
     let events = [
-        Event::Replace { due: 500 },
+        Event::Replace {
+            due: 500,
+            recurs: false,
+        },
+        Event::Replace {
+            due: 500,
+            recurs: true,
+        },
+        Event::Advance { next: Some(500) },
+        Event::Advance { next: None },
         Event::Move { due: 500 },
         Event::Cancel,
         Event::Claim,
@@ -473,6 +536,7 @@ fn clear(subject: &mut dyn Subject) {
             .collect();
         commit(subject, &[], &ends, &rest());
     }
+    count(subject, cancel("key"));
     for row in dead(subject) {
         count(subject, discard(row.id));
     }
@@ -1013,7 +1077,7 @@ fn next_is_that_of_handled_kinds_with_room(subject: &mut dyn Subject) {
     let committed = commit(subject, &calls, &[], &rest());
     let waiting = |due| Earliest {
         waiting: due,
-        suspect: None,
+        ..Earliest::default()
     };
     assert_eq!(committed.next, waiting(Some(8)));
     let mut poll = |room: &[usize]| subject.store().poll(&|_, _, _| None, room).unwrap().next;
@@ -1028,7 +1092,7 @@ fn next_is_that_of_handled_kinds_with_room(subject: &mut dyn Subject) {
         polled.next,
         Earliest {
             suspect,
-            waiting: None
+            ..Earliest::default()
         }
     );
 }
@@ -1064,6 +1128,7 @@ fn extreme_times_and_payloads_are_kept(subject: &mut dyn Subject) {
             payload: vec![42; len],
             due,
             replace: false,
+            rule: None,
         };
         one(subject, Call::Schedule(vec![extreme]));
     }
@@ -1110,4 +1175,137 @@ fn a_pause_is_stored(subject: &mut dyn Subject) {
     assert_eq!(count(subject, pause("fax", false)), 0);
     subject.restart();
     assert_eq!(poll(subject), ["mail"]);
+}
+
+fn a_recurring_job_makes_one_run_for_each_of_its_times(subject: &mut dyn Subject) {
+    let id = scheduled(subject, recurring("mail", "key", 10, false)).id();
+    assert_eq!(
+        claim(subject, 1000, 10),
+        (vec![], None),
+        "it is never claimed"
+    );
+    subject.restart();
+    let found = slots(subject, 10, &[1, 1]);
+    let expected = Slot { id, ..slot(10) };
+    assert_eq!(found, [expected]);
+    // The run is claimed by the transaction that makes it.
+    let advanced = [advance(&found[0], Some(20), true)];
+    let committed = commit(subject, &advanced, &[], &up_to(10, 10));
+    assert_eq!(committed.replies, [Reply::Count(1)]);
+    assert_eq!(committed.next.recurring, Some(20));
+    let run = &committed.claims[0];
+    assert_eq!((run.due, &*run.payload), (10, b"mail 10".as_slice()));
+    assert_ne!(run.id, id);
+    // Whoever is late makes none, whatever it wants.
+    for run in [true, false] {
+        assert_eq!(count(subject, advance(&found[0], Some(30), run)), 0);
+        assert_eq!(count(subject, advance(&found[0], None, run)), 0);
+    }
+    assert_eq!(pending(subject), 2);
+    assert!(finish(subject, run, Verdict::Done));
+    // One that is left out.
+    let found = slots(subject, 20, &[1, 1]);
+    assert_eq!(count(subject, advance(&found[0], Some(90), false)), 1);
+    assert_eq!(slots(subject, 89, &[1, 1]), []);
+    // The last one.
+    let found = slots(subject, 90, &[1, 1]);
+    assert_eq!(count(subject, advance(&found[0], None, true)), 1);
+    assert_eq!(slots(subject, Millis::MAX, &[1, 1]), []);
+    assert_eq!(claim_one(subject, 90).due, 90);
+    assert_eq!(pending(subject), 1);
+    add(subject, "mail", Some("key"), 5);
+}
+
+fn a_recurring_job_holds_its_key_and_its_runs_never_do(subject: &mut dyn Subject) {
+    let id = scheduled(subject, recurring("mail", "key", 10, false)).id();
+    let kept = Scheduled::Kept(id);
+    assert_eq!(
+        scheduled(subject, recurring("mail", "key", 50, false)),
+        kept
+    );
+    assert_eq!(scheduled(subject, schedule("mail", Some("key"), 50)), kept);
+    let found = slots(subject, 10, &[1, 1]);
+    let committed = commit(
+        subject,
+        &[advance(&found[0], Some(20), true)],
+        &[],
+        &up_to(10, 1),
+    );
+    let run = &committed.claims[0];
+    assert_eq!(run.key.as_deref(), Some("key"));
+    assert!(finish(subject, run, retry(15)));
+    // It is shown under the key, and so is what made it.
+    let shown = jobs(subject, &JobFilter::new().key("key"));
+    let rows: Vec<_> = shown
+        .iter()
+        .map(|row| (row.id, row.rule.as_deref()))
+        .collect();
+    assert_eq!(rows, [(id, Some("every 10 ms")), (run.id, None)]);
+    // A tried run still knows the key. The recurring job is what moves and ends by it.
+    assert_eq!(count(subject, move_to("key", 40)), 1);
+    assert_eq!(slots(subject, 39, &[1, 1]), []);
+    let run = claim_one(subject, 15);
+    assert_eq!((run.key.as_deref(), run.attempt), (Some("key"), 2));
+    assert_eq!(count(subject, cancel("key")), 1);
+    assert_eq!(count(subject, cancel("key")), 0);
+    assert_eq!(slots(subject, Millis::MAX, &[1, 1]), []);
+    assert!(finish(subject, &run, retry(16)));
+    assert_eq!(count(subject, cancel("key")), 0, "the run does not hold it");
+    let other = add(subject, "mail", Some("key"), 90);
+    assert_eq!(claim_one(subject, 16).key.as_deref(), Some("key"));
+    // Replaced by a job that does not recur, and by one that does.
+    let replaced = Scheduled::Replaced(other);
+    assert_eq!(
+        scheduled(subject, recurring("mail", "key", 50, true)),
+        replaced
+    );
+    assert_eq!(claim(subject, 100, 1).0, []);
+    assert_eq!(scheduled(subject, replace("mail", "key", 60)), replaced);
+    assert_eq!(slots(subject, Millis::MAX, &[1, 1]), []);
+    assert_eq!(claim_one(subject, 60).id, other);
+}
+
+fn a_recurring_job_with_the_same_rule_keeps_its_time(subject: &mut dyn Subject) {
+    let id = scheduled(subject, recurring("mail", "key", 10, false)).id();
+    let replaced = Scheduled::Replaced(id);
+    assert_eq!(
+        scheduled(subject, recurring("mail", "key", 50, true)),
+        replaced
+    );
+    let found = row(subject, id).unwrap();
+    assert_eq!(
+        (found.standing.due, &*found.payload),
+        (10, b"mail 50".as_slice())
+    );
+    let other = New {
+        replace: true,
+        rule: Some("every 20 ms".to_owned()),
+        ..new("mail", Some("key"), 60)
+    };
+    assert_eq!(scheduled(subject, Call::Schedule(vec![other])), replaced);
+    let found = row(subject, id).unwrap();
+    assert_eq!(
+        (found.standing.due, found.rule.as_deref()),
+        (60, Some("every 20 ms"))
+    );
+}
+
+fn recurring_jobs_are_found_by_kind_with_room(subject: &mut dyn Subject) {
+    for (kind, key, due) in [("mail", "a", 30), ("call", "b", 20), ("fax", "c", 10)] {
+        one(subject, recurring(kind, key, due, false));
+    }
+    let dues = |slots: Vec<Slot>| slots.iter().map(|slot| slot.due).collect::<Vec<_>>();
+    assert_eq!(dues(slots(subject, 100, &[1, 1])), [20, 30]);
+    assert_eq!(dues(slots(subject, 29, &[1, 1])), [20]);
+    assert_eq!(dues(slots(subject, 100, &[1, 0])), [30]);
+    let next = |subject: &mut dyn Subject, room: &[usize]| {
+        let polled = subject.store().poll(&|_, _, _| None, room).unwrap();
+        polled.next.recurring
+    };
+    assert_eq!(next(subject, &[1, 1]), Some(20));
+    assert_eq!(next(subject, &[1, 0]), Some(30));
+    assert_eq!(pending(subject), 3);
+    let mut kinds = subject.store().reader().kinds().unwrap();
+    kinds.sort();
+    assert_eq!(kinds, ["call", "fax", "mail"]);
 }

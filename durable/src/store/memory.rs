@@ -8,11 +8,12 @@ use parking_lot::Mutex;
 
 use super::{
     Call, Claim, ClaimRequest, Committed, Earliest, End, INTERRUPTED, Id, Judge, MAX_KINDS, New,
-    Polled, Reader, Recovered, Reply, Row, Store, Verdict, room_left,
+    Polled, Reader, Recovered, Reply, Row, Slot, Store, Verdict, room_left,
 };
 use crate::error::StoreError;
 use crate::job::state::{After, Event, Standing, State, after};
 use crate::job::{JobFilter, Scheduled};
+use crate::recur::Turn;
 use crate::time::Millis;
 
 #[derive(Debug, Clone)]
@@ -24,6 +25,10 @@ struct Record {
     token: u64,
     error: Option<String>,
     died: Option<Millis>,
+    /// Of a recurring job.
+    rule: Option<String>,
+    /// A run of a recurring job: it shows its key and does not hold it.
+    run: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -36,8 +41,8 @@ struct Jobs {
     records: BTreeMap<Id, Record>,
     /// Waiting jobs that hold a key.
     keys: HashMap<String, Id>,
-    /// Suspect or not, kind, due time and id.
-    index: BTreeSet<(bool, Arc<str>, Millis, Id)>,
+    /// State, kind, due time and id of what waits.
+    index: BTreeSet<(State, Arc<str>, Millis, Id)>,
     paused: HashSet<String>,
     last_id: Id,
     last_token: u64,
@@ -61,9 +66,8 @@ impl Jobs {
     fn take(&mut self, id: Id) -> Option<Record> {
         let record = self.records.remove(&id)?;
         let Standing { state, due, .. } = record.standing;
-        let suspect = state == State::Suspect;
         self.index
-            .remove(&(suspect, Arc::clone(&record.kind), due, id));
+            .remove(&(state, Arc::clone(&record.kind), due, id));
         if let Some(key) = &record.key
             && self.keys.get(key) == Some(&id)
         {
@@ -77,12 +81,13 @@ impl Jobs {
     fn put(&mut self, id: Id, mut record: Record) {
         let Standing { state, due, .. } = record.standing;
         if state.waits() {
-            let suspect = state == State::Suspect;
             self.index
-                .insert((suspect, Arc::clone(&record.kind), due, id));
-            record.key = record.key.take().filter(|key| !self.keys.contains_key(key));
-            if let Some(key) = &record.key {
-                self.keys.insert(key.clone(), id);
+                .insert((state, Arc::clone(&record.kind), due, id));
+            if !record.run {
+                record.key = record.key.take().filter(|key| !self.keys.contains_key(key));
+                if let Some(key) = &record.key {
+                    self.keys.insert(key.clone(), id);
+                }
             }
         }
         self.records.insert(id, record);
@@ -135,8 +140,12 @@ impl Jobs {
         }
         let kind: Arc<str> = new.kind.as_str().into();
         self.kinds.insert(Arc::clone(&kind));
+        let mut due = new.due;
         let (id, answer) = if let Some(id) = holder {
-            self.take(id);
+            let old = self.take(id).expect("it holds the key");
+            if old.standing.state == State::Recurring && old.rule == new.rule {
+                due = old.standing.due;
+            }
             (id, Scheduled::Replaced(id))
         } else {
             self.last_id += 1;
@@ -148,10 +157,12 @@ impl Jobs {
                 kind,
                 key: new.key.clone(),
                 payload: new.payload.clone(),
-                standing: Standing::new(new.due),
+                standing: Standing::new(due, new.rule.is_some()),
                 token: 0,
                 error: None,
                 died: None,
+                rule: new.rule.clone(),
+                run: false,
             },
         );
         answer
@@ -178,6 +189,7 @@ impl Jobs {
                     })
                     .count() as u64,
             ),
+            Call::Advance { slot, turn } => Reply::Count(self.advance(slot, *turn).into()),
             Call::Pause { kind, paused } => {
                 let changed = if *paused {
                     self.paused.insert(kind.clone())
@@ -195,6 +207,32 @@ impl Jobs {
         }
     }
 
+    fn advance(&mut self, slot: &Slot, Turn { next, run }: Turn) -> bool {
+        let found = self.records.get(&slot.id);
+        let Some(record) = found
+            .filter(|record| record.standing.due == slot.due)
+            .cloned()
+        else {
+            return false;
+        };
+        if !self.happen(slot.id, Event::Advance { next }, |_| {}) {
+            return false;
+        }
+        if run {
+            self.last_id += 1;
+            self.put(
+                self.last_id,
+                Record {
+                    standing: Standing::new(slot.due, false),
+                    rule: None,
+                    run: true,
+                    ..record
+                },
+            );
+        }
+        true
+    }
+
     fn end(&mut self, end: &End, now: Millis) -> bool {
         let current = self.records.get(&end.id).map(|record| record.token);
         current == Some(end.token)
@@ -208,11 +246,11 @@ impl Jobs {
     }
 
     /// The entries of kinds with room, in the order of their due times.
-    fn in_order(&self, suspect: bool, room: &[usize], limit: usize) -> Vec<(Millis, Id)> {
+    fn in_order(&self, state: State, room: &[usize], limit: usize) -> Vec<(Millis, Id)> {
         let mut all: Vec<(Millis, Id)> = Vec::new();
         for (kind, &room) in self.handled.iter().zip(room) {
-            let from = (suspect, Arc::clone(kind), Millis::MIN, 0);
-            let to = (suspect, Arc::clone(kind), Millis::MAX, Id::MAX);
+            let from = (state, Arc::clone(kind), Millis::MIN, 0);
+            let to = (state, Arc::clone(kind), Millis::MAX, Id::MAX);
             let most = if room == 0 { 0 } else { limit.min(room) };
             let entries = self.index.range(from..=to).take(most);
             all.extend(entries.map(|&(.., due, id)| (due, id)));
@@ -244,13 +282,13 @@ impl Jobs {
     fn claim(&mut self, request: &ClaimRequest) -> Vec<Claim> {
         let mut claims = Vec::new();
         if let Some(until) = request.suspect
-            && let Some(&(due, id)) = self.in_order(true, &request.room, 1).first()
+            && let Some(&(due, id)) = self.in_order(State::Suspect, &request.room, 1).first()
             && due <= until
         {
             self.claim_one(id, &mut claims);
         }
         let mut used = 0;
-        for (due, id) in self.in_order(false, &request.room, request.limit) {
+        for (due, id) in self.in_order(State::Waiting, &request.room, request.limit) {
             if due > request.until || used > request.bytes {
                 break;
             }
@@ -261,10 +299,11 @@ impl Jobs {
     }
 
     fn earliest(&self, room: &[usize]) -> Earliest {
-        let first = |suspect| self.in_order(suspect, room, 1).first().map(|&(due, _)| due);
+        let first = |state| self.in_order(state, room, 1).first().map(|&(due, _)| due);
         Earliest {
-            waiting: first(false),
-            suspect: first(true),
+            waiting: first(State::Waiting),
+            suspect: first(State::Suspect),
+            recurring: first(State::Recurring),
         }
     }
 }
@@ -333,6 +372,25 @@ impl Store for MemoryStore {
         })
     }
 
+    fn slots(
+        &mut self,
+        until: Millis,
+        limit: usize,
+        room: &[usize],
+    ) -> Result<Vec<Slot>, StoreError> {
+        let jobs = self.0.lock();
+        let found = jobs.in_order(State::Recurring, room, limit).into_iter();
+        let slots = found
+            .filter(|&(due, _)| due <= until)
+            .map(|(due, id)| Slot {
+                id,
+                kind: Arc::clone(&jobs.records[&id].kind),
+                due,
+                rule: jobs.records[&id].rule.clone().unwrap_or_default(),
+            });
+        Ok(slots.collect())
+    }
+
     fn reopen(&mut self, _: &HashSet<u64>) -> Result<(), StoreError> {
         Ok(())
     }
@@ -379,6 +437,7 @@ impl Reader for MemoryReader {
                 standing: record.standing,
                 error: record.error.clone(),
                 died: record.died,
+                rule: record.rule.clone(),
             })
             .collect();
         if filter.by_due {

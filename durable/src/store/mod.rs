@@ -2,7 +2,7 @@
 //!
 //! A store is used by one thread. It is given everything that waits as one batch and makes one durable transaction of it (group commit): first the ends of runs, then the
 //! calls in their order, then the claim. Each sees what came before it. What may happen to a job is the table of [`crate::job::state`]; a store keeps the jobs, their keys and
-//! two indexes of due times by kind, one of *waiting* jobs and one of *suspects*.
+//! three indexes of due times by kind: of *waiting* jobs, of *suspects* and of *recurring* jobs.
 //!
 //! Counts and lists are read through a [`Reader`], by any thread, beside the store thread.
 //!
@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use crate::error::StoreError;
 use crate::job::state::{Event, Standing};
 use crate::job::{JobFilter, Scheduled};
+use crate::recur::Turn;
 use crate::time::Millis;
 
 /// The number of a job. Never given twice by a store.
@@ -43,6 +44,17 @@ pub(crate) struct New {
     pub(crate) payload: Vec<u8>,
     pub(crate) due: Millis,
     pub(crate) replace: bool,
+    /// The text of its rule, if it recurs.
+    pub(crate) rule: Option<String>,
+}
+
+/// A recurring job whose time has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub(crate) id: Id,
+    pub(crate) kind: Arc<str>,
+    pub(crate) due: Millis,
+    pub(crate) rule: String,
 }
 
 /// What a caller asks for.
@@ -58,6 +70,8 @@ pub(crate) enum Call {
     Revive { ids: Vec<Id>, due: Millis },
     /// Removes dead jobs. [`Reply::Count`].
     Discard { ids: Vec<Id> },
+    /// Advances a recurring job, if it still stands as it was found, and stores a run for the time that it was due at. [`Reply::Count`]: 0 if somebody else has done so, or is about to.
+    Advance { slot: Slot, turn: Turn },
     /// Notes that no job of a kind is to begin, or that it may again. [`Reply::Count`]: 1 if that is a change.
     Pause { kind: String, paused: bool },
 }
@@ -180,6 +194,7 @@ pub(crate) struct Committed {
 pub(crate) struct Earliest {
     pub(crate) waiting: Option<Millis>,
     pub(crate) suspect: Option<Millis>,
+    pub(crate) recurring: Option<Millis>,
 }
 
 /// Takes the earlier one of two due times.
@@ -247,6 +262,14 @@ pub(crate) trait Store: Send {
     /// Reads the earliest due times of kinds with room. A shared store also takes up claims that have lapsed.
     fn poll(&mut self, judge: Judge<'_>, room: &[usize]) -> Result<Polled, StoreError>;
 
+    /// Recurring jobs that are due at this time or before, of kinds with room, the earliest first.
+    fn slots(
+        &mut self,
+        until: Millis,
+        limit: usize,
+        room: &[usize],
+    ) -> Result<Vec<Slot>, StoreError>;
+
     /// After an error that does not pass: opens the store again. Claims whose token is not among `held` were not handed out and are given back.
     fn reopen(&mut self, held: &HashSet<u64>) -> Result<(), StoreError>;
 
@@ -282,6 +305,8 @@ pub(crate) struct Row {
     pub(crate) error: Option<String>,
     /// When it died.
     pub(crate) died: Option<Millis>,
+    /// Of a recurring job.
+    pub(crate) rule: Option<String>,
 }
 
 /// Reads beside the store thread.
@@ -332,6 +357,15 @@ impl<W: Wrapped> Store for W {
 
     fn poll(&mut self, judge: Judge<'_>, room: &[usize]) -> Result<Polled, StoreError> {
         self.inner().poll(judge, room)
+    }
+
+    fn slots(
+        &mut self,
+        until: Millis,
+        limit: usize,
+        room: &[usize],
+    ) -> Result<Vec<Slot>, StoreError> {
+        self.inner().slots(until, limit, room)
     }
 
     fn reopen(&mut self, held: &HashSet<u64>) -> Result<(), StoreError> {

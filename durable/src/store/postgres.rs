@@ -36,7 +36,7 @@ pub(crate) use self::session::{Connect, connector};
 use self::sql::Query;
 use super::{
     Call, ClaimRequest, Committed, Earliest, End, INTERRUPTED, Id, Judge, New, Polled, Reader,
-    Recovered, Store, Verdict, Wake,
+    Recovered, Slot, Store, Verdict, Wake,
 };
 use crate::broken::{self, Defect};
 use crate::error::{Error, StoreError};
@@ -379,7 +379,7 @@ impl Store for PostgresStore {
         let deadline = self.deadline();
         let look = || step![Query::Look; names.clone()];
         let mut rows = self.link.ask(deadline, false, look)?;
-        let version: i64 = rows[0].get(4);
+        let version: i64 = rows[0].get(5);
         if version != schema::VERSION as i64 {
             return Err(StoreError::new(format!(
                 "{}: the table {} is of version {version} now: this process understands {}, and claims nothing any more",
@@ -391,7 +391,7 @@ impl Store for PostgresStore {
         }
         let mut recovered = Recovered::default();
         let mut rest = LOOK;
-        let lapse: Option<i64> = rows[0].get(3);
+        let lapse: Option<i64> = rows[0].get(4);
         if let Some(lapse) = lapse {
             rest = rest.min(Duration::from_millis(lapse.max(0) as u64).max(AGAIN));
             if lapse <= 0 {
@@ -404,9 +404,32 @@ impl Store for PostgresStore {
         self.next_look = Instant::now() + rest;
         Ok(Polled {
             next: earliest(&rows[0], 1, room),
-            paused: rows[0].get::<_, Vec<String>>(5).into_iter().collect(),
+            paused: rows[0].get::<_, Vec<String>>(6).into_iter().collect(),
             recovered,
         })
+    }
+
+    fn slots(
+        &mut self,
+        until: Millis,
+        limit: usize,
+        room: &[usize],
+    ) -> Result<Vec<Slot>, StoreError> {
+        let open = self.handled.iter().zip(room).filter(|&(_, &room)| room > 0);
+        let open: Vec<String> = open.map(|(kind, _)| kind.to_string()).collect();
+        let (limit, deadline) = (at_most(limit), self.deadline());
+        let rows = self.link.ask(
+            deadline,
+            false,
+            || step![Query::Slots; open.clone(), until, limit],
+        )?;
+        let slots = rows.iter().map(|row| Slot {
+            id: row.get::<_, i64>(0) as Id,
+            kind: row.get::<_, &str>(1).into(),
+            due: row.get(2),
+            rule: row.get::<_, Option<String>>(3).unwrap_or_default(),
+        });
+        Ok(slots.collect())
     }
 
     /// Its errors pass: the connection is made again when it is used.
@@ -444,7 +467,7 @@ impl Store for PostgresStore {
         }
         let earliest = Earliest {
             waiting: heard,
-            suspect: None,
+            ..Earliest::default()
         };
         (earliest, Some(self.next_look))
     }

@@ -14,14 +14,17 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use ::redb::{Database, Durability, ReadableDatabase, ReadableTable, TableError, WriteTransaction};
+use ::redb::{
+    Database, Durability, Key, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable,
+    TableDefinition, TableError, Value, WriteTransaction,
+};
 use parking_lot::RwLock;
 
-use self::index::earliest;
-use self::layout::{DUE, PAUSED, SUSPECTS};
+use self::index::{earliest, in_order};
+use self::layout::{DUE, PAUSED, RECURRING, RULES, SUSPECTS, due_of, id_of, kind_of, read_rule};
 use self::work::Work;
 use super::{
-    Call, ClaimRequest, Committed, Earliest, End, Judge, Polled, Reader, Recovered, Store,
+    Call, ClaimRequest, Committed, Earliest, End, Judge, Polled, Reader, Recovered, Slot, Store,
 };
 use crate::broken::{self, Defect};
 use crate::error::{Error, StoreError};
@@ -108,6 +111,18 @@ fn begin(database: &Database) -> Result<WriteTransaction> {
     Ok(transaction)
 }
 
+/// A table for reading. `None` if it is not there: the first write makes it.
+fn opened<K: Key + 'static, V: Value + 'static>(
+    transaction: &ReadTransaction,
+    table: TableDefinition<K, V>,
+) -> Result<Option<ReadOnlyTable<K, V>>> {
+    match transaction.open_table(table) {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl RedbStore {
     /// Does some work in a transaction, and commits it if anything was written.
     fn write<T>(
@@ -180,25 +195,64 @@ impl Store for RedbStore {
         self.shared.with("cannot read", |database| {
             let transaction = database.begin_read()?;
             let mut paused = HashSet::new();
-            match transaction.open_table(PAUSED) {
-                Ok(table) => {
-                    for entry in table.iter()? {
-                        paused.insert(entry?.0.value().to_owned());
-                    }
+            if let Some(table) = opened(&transaction, PAUSED)? {
+                for entry in table.iter()? {
+                    paused.insert(entry?.0.value().to_owned());
                 }
-                // The first write makes it.
-                Err(TableError::TableDoesNotExist(_)) => {}
-                Err(error) => return Err(error.into()),
             }
-            let find = |table| earliest(&transaction.open_table(table)?, kinds.open(room));
+            let find = |table| match opened(&transaction, table)? {
+                Some(table) => earliest(&table, kinds.open(room)),
+                None => Ok(None),
+            };
             Ok(Polled {
                 next: Earliest {
                     waiting: find(DUE)?,
                     suspect: find(SUSPECTS)?,
+                    recurring: find(RECURRING)?,
                 },
                 recovered: Recovered::default(),
                 paused,
             })
+        })
+    }
+
+    fn slots(
+        &mut self,
+        until: Millis,
+        limit: usize,
+        room: &[usize],
+    ) -> std::result::Result<Vec<Slot>, StoreError> {
+        let kinds = &self.kinds;
+        self.shared.with("cannot read", |database| {
+            let transaction = database.begin_read()?;
+            let (Some(recurring), Some(rules)) = (
+                opened(&transaction, RECURRING)?,
+                opened(&transaction, RULES)?,
+            ) else {
+                return Ok(Vec::new());
+            };
+            let mut places = Vec::new();
+            in_order(&recurring, kinds.open(room), |place, _| {
+                let due = due_of(&place) <= until && places.len() < limit;
+                if due {
+                    places.push(place);
+                }
+                due
+            })?;
+            let mut slots = Vec::new();
+            for place in places {
+                let (id, kind) = (id_of(&place), &kinds.names[&kind_of(&place)]);
+                let rule = rules.get(id)?;
+                let text = rule.as_ref().and_then(|rule| read_rule(id, rule.value()));
+                slots.push(Slot {
+                    id,
+                    kind: Arc::clone(kind),
+                    due: due_of(&place),
+                    // Without a rule it is damaged: that shows when it is advanced.
+                    rule: text.unwrap_or_default().to_owned(),
+                });
+            }
+            Ok(slots)
         })
     }
 

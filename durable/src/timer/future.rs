@@ -10,8 +10,9 @@ use tokio::task::spawn_blocking;
 use super::{DurableTimer, NewJob, check_key, check_kind, counted, scheduled};
 use crate::error::{Error, StoreError};
 use crate::job::{DeadJob, JobFilter, JobInfo, Scheduled};
+use crate::recur::{CatchUp, Rule};
 use crate::stats::Stats;
-use crate::store::{Call, Reply};
+use crate::store::{Call, New, Reply};
 use crate::time::{Millis, millis_of};
 
 /// A [`DurableTimer`] for async code: the same calls as futures, which never block a thread of the runtime. Made by
@@ -92,6 +93,13 @@ impl AsyncDurableTimer {
             Ok(reply) => reply,
             Err(_) => Err(StoreError::new("the store thread has ended").into()),
         }
+    }
+
+    async fn send(&self, new: New) -> Result<Scheduled, Error> {
+        let new = vec![new];
+        self.sync().note_kinds(&new);
+        let reply = self.call(Call::Schedule(new)).await?;
+        Ok(scheduled(reply)?.remove(0))
     }
 
     async fn found(&self, call: Call) -> Result<bool, Error> {
@@ -525,10 +533,53 @@ impl<'a> AsyncNewJob<'a> {
         self.store(millis_of(time)).await
     }
 
+    /// As [`NewJob::catch_up`].
+    ///
+    /// ```no_run
+    /// # use hashed_wheel_durable::CatchUp;
+    /// # async fn example(timer: hashed_wheel_durable::AsyncDurableTimer) -> Result<(), hashed_wheel_durable::Error> {
+    /// timer.job("poll").key("poll").catch_up(CatchUp::Skip).every(std::time::Duration::from_secs(60)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn catch_up(self, catch_up: CatchUp) -> Self {
+        self.with(|new| new.catch_up(catch_up))
+    }
+
+    /// As [`NewJob::every`].
+    ///
+    /// # Errors
+    /// Those of [`NewJob::every`].
+    ///
+    /// ```no_run
+    /// # async fn example(timer: hashed_wheel_durable::AsyncDurableTimer) -> Result<(), hashed_wheel_durable::Error> {
+    /// timer.job("report").key("hourly").every(std::time::Duration::from_secs(3600)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn every(self, period: Duration) -> Result<Scheduled, Error> {
+        let rule = Rule::every(period, self.new.catch_up)?;
+        self.timer.send(self.new.recurring(&rule)?).await
+    }
+
+    /// As [`NewJob::cron`].
+    ///
+    /// # Errors
+    /// Those of [`NewJob::cron`].
+    ///
+    /// ```no_run
+    /// # async fn example(timer: hashed_wheel_durable::AsyncDurableTimer) -> Result<(), hashed_wheel_durable::Error> {
+    /// timer.job("report").key("daily").cron("0 9 * * *", "Europe/Berlin").await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn cron(
+        self,
+        expression: impl AsRef<str>,
+        zone: impl AsRef<str>,
+    ) -> Result<Scheduled, Error> {
+        let rule = Rule::cron(expression.as_ref(), zone.as_ref(), self.new.catch_up)?;
+        self.timer.send(self.new.recurring(&rule)?).await
+    }
+
     async fn store(self, due: Millis) -> Result<Scheduled, Error> {
-        let new = vec![self.new.checked(due)?];
-        self.timer.sync().note_kinds(&new);
-        let reply = self.timer.call(Call::Schedule(new)).await?;
-        Ok(scheduled(reply)?.remove(0))
+        self.timer.send(self.new.checked(due)?).await
     }
 }

@@ -16,7 +16,11 @@ fn load(running: usize, ahead: usize) -> Load {
 }
 
 fn at(waiting: Option<Millis>, suspect: Option<Millis>) -> Earliest {
-    Earliest { waiting, suspect }
+    Earliest {
+        waiting,
+        suspect,
+        recurring: None,
+    }
 }
 
 #[test]
@@ -128,4 +132,29 @@ fn pauses_after_errors_grow_and_differ_and_end_with_an_answer() {
     assert!(pauses[10] != pauses[11]);
     assert!(planner.succeed());
     assert!(!planner.succeed() && !planner.is_pausing(now));
+}
+
+#[test]
+fn a_recurring_job_is_advanced_when_its_run_can_be_claimed() {
+    let mut planner = Planner::new(2, 50, vec![usize::MAX]);
+    planner.set(Earliest {
+        recurring: Some(1000),
+        ..Earliest::default()
+    });
+    let idle = Load {
+        by_kind: vec![0],
+        ..Load::default()
+    };
+    assert_eq!(planner.slots(974, &idle), None);
+    assert_eq!(planner.slots(975, &idle), Some((1025, 4)));
+    assert_eq!(planner.next_claim(&idle), Some(975));
+    let full = Load {
+        running: 2,
+        by_kind: vec![2],
+        ..Load::default()
+    };
+    assert_eq!(planner.slots(2000, &full), None);
+    assert_eq!(planner.next_claim(&full), None);
+    planner.put_off_slots(1100);
+    assert_eq!(planner.next_claim(&idle), Some(1075));
 }

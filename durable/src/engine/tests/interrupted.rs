@@ -32,6 +32,7 @@ impl Kept {
             payload: payload.as_bytes().to_vec(),
             due,
             replace: false,
+            rule: None,
         };
         let claim = ClaimRequest {
             room: vec![0],

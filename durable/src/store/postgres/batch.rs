@@ -36,6 +36,7 @@ enum Meaning<'a> {
     /// Places of calls, and new jobs of these.
     Insert(Vec<(usize, &'a New)>),
     Replace(usize),
+    Recur(usize),
     /// Adds to the count of a call.
     Count(usize),
     Claim,
@@ -51,7 +52,12 @@ impl<'a> Batch<'a> {
         for (place, call) in self.calls.iter().enumerate() {
             if let Call::Schedule(jobs) = call {
                 for job in jobs {
-                    if job.replace {
+                    if let Some(rule) = &job.rule {
+                        new.flush(&mut steps);
+                        let (kind, key) = (job.kind.as_str(), job.key.as_deref());
+                        let step = step![Query::Recur; kind, key, job.due, &*job.payload, rule.as_str(), job.replace];
+                        steps.push((Meaning::Recur(place), step));
+                    } else if job.replace {
                         new.flush(&mut steps);
                         let (kind, key) = (job.kind.as_str(), job.key.as_deref());
                         let step = step![Query::Replace; kind, key, job.due, &*job.payload];
@@ -75,6 +81,9 @@ impl<'a> Batch<'a> {
                     for &id in ids {
                         count(step![Query::Revive; id as i64, *due]);
                     }
+                }
+                Call::Advance { slot, turn } => {
+                    count(step![Query::Advance; slot.id as i64, slot.due, turn.next, turn.run]);
                 }
                 Call::Pause { kind, paused } => {
                     let query = if *paused { Query::Pause } else { Query::Resume };
@@ -202,6 +211,17 @@ impl<'a> Batch<'a> {
                         },
                     );
                 }
+                Meaning::Recur(place) => {
+                    let id = rows[0].get::<_, i64>(0) as Id;
+                    committed.add(
+                        place,
+                        match rows[0].get(1) {
+                            Some(true) => Scheduled::New(id),
+                            Some(false) => Scheduled::Replaced(id),
+                            None => Scheduled::Kept(id),
+                        },
+                    );
+                }
                 Meaning::Count(place) => {
                     if let Reply::Count(count) = &mut committed.replies[place] {
                         *count += rows.len() as u64;
@@ -286,7 +306,7 @@ impl<'a> Collected<'a> {
     }
 }
 
-/// The earliest due times of kinds with room, from two columns that have one for each kind.
+/// The earliest due times of kinds with room, from three columns that have one for each kind.
 pub(super) fn earliest(row: &Row, column: usize, room: &[usize]) -> Earliest {
     let first = |column: usize| {
         let dues: Vec<Option<Millis>> = row.get(column);
@@ -296,6 +316,7 @@ pub(super) fn earliest(row: &Row, column: usize, room: &[usize]) -> Earliest {
     Earliest {
         waiting: first(column),
         suspect: first(column + 1),
+        recurring: first(column + 2),
     }
 }
 

@@ -173,6 +173,7 @@ fn shown(row: &SqlRow) -> Row {
         },
         error: row.get(8),
         died: row.get(9),
+        rule: row.get(10),
     }
 }
 

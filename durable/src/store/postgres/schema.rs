@@ -13,7 +13,7 @@ use crate::error::StoreError;
 pub(super) const VERSION: usize = STEPS.len();
 
 /// Step N makes version N + 1 of the version before.
-pub(super) const STEPS: [fn(&Names) -> String; 3] = [first, second, third];
+pub(super) const STEPS: [fn(&Names) -> String; 4] = [first, second, third, fourth];
 
 const COMMENT: &str = "hashed-wheel-durable, schema ";
 
@@ -233,6 +233,15 @@ fn third(names: &Names) -> String {
             DELETE FROM {jobs} AS j WHERE j.key = $1 AND j.state <= 1 AND j.key IS NOT NULL;
             RETURN FOUND;
         END $$;"
+    )
+}
+
+/// Version 4: recurring jobs, which are in state -1, so that the indexes of due times and of keys have them. Their runs show the key in a column of their own.
+fn fourth(names: &Names) -> String {
+    let jobs = &names.jobs;
+    format!(
+        "ALTER TABLE {jobs} ADD COLUMN rule text, ADD COLUMN run_of text COLLATE \"C\",
+            DROP CONSTRAINT {jobs}_state_check, ADD CHECK (state BETWEEN -1 AND 3);"
     )
 }
 

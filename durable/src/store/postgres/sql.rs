@@ -1,4 +1,4 @@
-//! The statements: the table of [`crate::job::state`] in SQL. States are numbers, which stand here only: 0 waiting, 1 suspect, 2 claimed or, with `charged`, charged, 3 dead.
+//! The statements: the table of [`crate::job::state`] in SQL. States are numbers, which stand here only: -1 recurring, 0 waiting, 1 suspect, 2 claimed or, with `charged`, charged, 3 dead.
 
 use std::time::Duration;
 
@@ -14,6 +14,9 @@ pub(super) enum Query {
     Clock,
     Insert,
     Replace,
+    Recur,
+    Slots,
+    Advance,
     Move,
     Cancel,
     Claim,
@@ -77,11 +80,12 @@ const CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::int8";
 const MILLIS: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::int8";
 
 /// The columns of a job that is shown.
-const SHOWN: &str = "id, kind, key, payload, due, attempts, state, charged, error, died";
+const SHOWN: &str = "id, kind, coalesce(key, run_of), payload, due, attempts, state, charged, error, died, CASE WHEN state = -1 THEN rule END";
 
 /// The state of a row.
 pub(super) fn state(number: i16, charged: bool) -> State {
     match (number, charged) {
+        (-1, _) => State::Recurring,
         (0, _) => State::Waiting,
         (1, _) => State::Suspect,
         (2, false) => State::Claimed,
@@ -93,7 +97,7 @@ pub(super) fn state(number: i16, charged: bool) -> State {
 /// The numbers of the states that are wanted.
 pub(super) fn numbers(wants: impl Fn(State) -> bool) -> Vec<i16> {
     let wanted = |&number: &i16| wants(state(number, false));
-    (0..=3).filter(wanted).collect()
+    (-1..=3).filter(wanted).collect()
 }
 
 /// The database's time.
@@ -112,7 +116,7 @@ fn key_if_free(jobs: &str) -> String {
 }
 
 /// The due time of the earliest job of each of the kinds in parameter 1, for one state. One look into the index for each kind.
-fn earliest(jobs: &str, state: u8) -> String {
+fn earliest(jobs: &str, state: i8) -> String {
     format!(
         "ARRAY(SELECT (SELECT j.due FROM {jobs} j WHERE j.state = {state} AND j.kind = k.kind COLLATE \"C\" ORDER BY j.due, j.id LIMIT 1)
             FROM unnest($1::text[]) WITH ORDINALITY AS k(kind, place) ORDER BY k.place)"
@@ -120,7 +124,7 @@ fn earliest(jobs: &str, state: u8) -> String {
 }
 
 /// The kinds that have jobs in this state, by a look into the index for each.
-fn kinds(jobs: &str, state: u8) -> String {
+fn kinds(jobs: &str, state: i8) -> String {
     format!(
         "(WITH RECURSIVE k AS (
             (SELECT kind FROM {jobs} WHERE state = {state} ORDER BY kind LIMIT 1)
@@ -178,6 +182,45 @@ pub(super) fn text(query: Query, names: &Names) -> String {
             SET state = 0, kind = excluded.kind, due = excluded.due, payload = excluded.payload, attempts = 0, error = NULL
             RETURNING id, id = (SELECT id FROM n)"
         ),
+        // Kind, key, due time, payload, rule, does it replace. Tells the id, and whether it is new, kept (null) or replaced. One with the same rule keeps its next time. A key that was
+        // taken since the statement began has no id, as above.
+        Query::Recur => format!(
+            "WITH n AS MATERIALIZED (SELECT nextval('{numbers}') AS id),
+            made AS (
+                INSERT INTO {jobs} AS j (id, state, kind, key, due, payload, rule) SELECT n.id, -1, $1, $2, $3, $4, $5 FROM n
+                ON CONFLICT (key) WHERE state <= 1 AND key IS NOT NULL DO UPDATE
+                SET state = -1, kind = excluded.kind, payload = excluded.payload, rule = excluded.rule, attempts = 0, error = NULL,
+                    due = CASE WHEN j.state = -1 AND j.rule = excluded.rule THEN j.due ELSE excluded.due END
+                WHERE $6::boolean
+                RETURNING j.id
+            ), found AS (
+                SELECT (SELECT m.id FROM made m) AS made, (SELECT o.id FROM {jobs} o WHERE o.key = $2 AND o.state <= 1 AND o.key IS NOT NULL) AS old
+            )
+            SELECT CASE WHEN made IS NOT NULL THEN made WHEN old IS NULL THEN 1 / (old IS NOT NULL)::int ELSE old END,
+                CASE WHEN made IS NOT NULL THEN made = (SELECT n.id FROM n) END FROM found"
+        ),
+        // Kinds, due time, how many.
+        Query::Slots => format!(
+            "SELECT c.* FROM (SELECT * FROM unnest($1::text[]) AS u(kind) WHERE NOT EXISTS (SELECT 1 FROM {paused} p WHERE p.kind = u.kind)) AS k
+            CROSS JOIN LATERAL (
+                SELECT id, kind, due, rule FROM {jobs} WHERE state = -1 AND kind = k.kind COLLATE \"C\" AND due <= $2 ORDER BY due, id LIMIT $3
+            ) c ORDER BY c.due, c.id LIMIT $3"
+        ),
+        // Id, due time, the next one or null, is there a run. Passes over one that somebody else has locked: who advances it, or moves it.
+        Query::Advance => format!(
+            "WITH free AS MATERIALIZED (
+                SELECT id FROM {jobs} WHERE id = $1 AND state = -1 AND due = $2 FOR UPDATE SKIP LOCKED
+            ), moved AS (
+                UPDATE {jobs} j SET due = $3::int8 FROM free WHERE j.id = free.id AND $3::int8 IS NOT NULL RETURNING j.kind, j.key, j.payload
+            ), ended AS (
+                DELETE FROM {jobs} j USING free WHERE j.id = free.id AND $3::int8 IS NULL RETURNING j.kind, j.key, j.payload
+            ), found AS (
+                SELECT * FROM moved UNION ALL SELECT * FROM ended
+            ), made AS (
+                INSERT INTO {jobs} (id, state, kind, due, payload, run_of)
+                SELECT nextval('{numbers}'), 0, kind, $2, payload, key FROM found WHERE $4::boolean
+            ) SELECT 1 FROM found"
+        ),
         // Key, due time, and the time until which others are told.
         Query::Move => format!(
             "WITH moved AS (
@@ -209,7 +252,7 @@ pub(super) fn text(query: Query, names: &Names) -> String {
             )
             UPDATE {jobs} j SET state = 2, token = nextval('{numbers}'), lease = {now} + $5 * interval '1 millisecond', charged = false
             FROM taken WHERE j.id = taken.id
-            RETURNING j.id, j.token, j.kind, j.key, j.payload, j.due, j.attempts, j.charged"
+            RETURNING j.id, j.token, j.kind, coalesce(j.key, j.run_of), j.payload, j.due, j.attempts, j.charged"
         ),
         // Kinds, due time, lease.
         Query::ClaimSuspect => format!(
@@ -225,7 +268,7 @@ pub(super) fn text(query: Query, names: &Names) -> String {
             UPDATE {jobs} j SET state = 2, token = nextval('{numbers}'), lease = {now} + $3 * interval '1 millisecond', charged = true,
                 attempts = j.attempts + 1
             FROM taken WHERE j.id = taken.id
-            RETURNING j.id, j.token, j.kind, j.key, j.payload, j.due, j.attempts, j.charged"
+            RETURNING j.id, j.token, j.kind, coalesce(j.key, j.run_of), j.payload, j.due, j.attempts, j.charged"
         ),
         // Ids, tokens. Tells the ids of those that were there.
         Query::Done => {
@@ -266,9 +309,10 @@ pub(super) fn text(query: Query, names: &Names) -> String {
         ),
         // Kinds, notices, this process, a number, the version. Ends a transaction: has it written anything, and what is earliest now?
         Query::Close => format!(
-            "SELECT {prefix}mark($3::int8, $4::int8, $5::int8), {}, {}, (SELECT count(pg_notify('{jobs}', n)) FROM unnest($2::text[]) AS n)",
+            "SELECT {prefix}mark($3::int8, $4::int8, $5::int8), {}, {}, {}, (SELECT count(pg_notify('{jobs}', n)) FROM unnest($2::text[]) AS n)",
             earliest(jobs, 0),
-            earliest(jobs, 1)
+            earliest(jobs, 1),
+            earliest(jobs, -1)
         ),
         // Ids, tokens, lease. Tells the tokens of those that were renewed.
         Query::Renew => format!(
@@ -293,12 +337,13 @@ pub(super) fn text(query: Query, names: &Names) -> String {
         ),
         // Kinds. The clock, what is earliest, the milliseconds until the next claim lapses, and the version.
         Query::Look => format!(
-            "SELECT {CLOCK}, {}, {},
+            "SELECT {CLOCK}, {}, {}, {},
                 (SELECT ceil(extract(epoch FROM lease - {now}) * 1000)::int8 FROM {jobs}
                 WHERE state = 2 AND kind = ANY($1::text[]) ORDER BY lease LIMIT 1),
                 (SELECT number FROM {processes} WHERE id = 0), ARRAY(SELECT kind FROM {paused})",
             earliest(jobs, 0),
-            earliest(jobs, 1)
+            earliest(jobs, 1),
+            earliest(jobs, -1)
         ),
         // Makes the row of a process. Those of processes that were killed go, when nothing has been written by them for a day.
         Query::Enter => format!(
@@ -321,7 +366,7 @@ pub(super) fn text(query: Query, names: &Names) -> String {
         ),
         // How many. The earliest of each kind, and all claims, which are few.
         Query::List => {
-            let waiting = |state: u8| {
+            let waiting = |state: i8| {
                 format!(
                     "SELECT c.* FROM {} AS k CROSS JOIN LATERAL (
                         SELECT {SHOWN} FROM {jobs} WHERE state = {state} AND kind = k.kind ORDER BY due, id LIMIT $1
@@ -330,18 +375,20 @@ pub(super) fn text(query: Query, names: &Names) -> String {
                 )
             };
             format!(
-                "SELECT * FROM (({}) UNION ALL ({}) UNION ALL (SELECT {SHOWN} FROM {jobs} WHERE state = 2)) AS found ORDER BY due, id LIMIT $1",
+                "SELECT * FROM (({}) UNION ALL ({}) UNION ALL ({}) UNION ALL (SELECT {SHOWN} FROM {jobs} WHERE state = 2)) AS found ORDER BY due, id LIMIT $1",
+                waiting(-1),
                 waiting(0),
                 waiting(1)
             )
         }
         // After, kind, key, states, due before, died before, how many.
         Query::Page => format!(
-            "SELECT {SHOWN} FROM {jobs} WHERE id > $1 AND ($2::text IS NULL OR kind = $2) AND ($3::text IS NULL OR key = $3)
+            "SELECT {SHOWN} FROM {jobs} WHERE id > $1 AND ($2::text IS NULL OR kind = $2) AND ($3::text IS NULL OR coalesce(key, run_of) = $3)
                 AND state = ANY($4::int2[]) AND ($5::int8 IS NULL OR due < $5) AND ($6::int8 IS NULL OR died < $6) ORDER BY id LIMIT $7"
         ),
         Query::Kinds => format!(
-            "SELECT kind FROM ({} UNION {}) AS found",
+            "SELECT kind FROM ({} UNION {} UNION {}) AS found",
+            kinds(jobs, -1),
             kinds(jobs, 0),
             kinds(jobs, 1)
         ),

@@ -4,6 +4,7 @@ mod cut;
 mod faults;
 mod functions;
 mod patience;
+mod recurring;
 mod refused;
 #[path = "../../../tests/common/server.rs"]
 pub(crate) mod server;

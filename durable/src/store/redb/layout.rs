@@ -4,10 +4,12 @@
 //! |---|---|---|
 //! | `meta` | name | `format`: the version of this layout; `last`: no number above it has been given out, for ids and tokens alike |
 //! | `kinds` | name | number |
-//! | `bodies` | id | checksum (4 bytes), the length of the key + 1, or 0 without one (2), both little-endian, key, payload |
+//! | `bodies` | id | checksum (4 bytes), the length of the key + 1, or 0 without one (2, the highest bit set in a run of a recurring job), both little-endian, key, payload |
 //! | `due` | place | attempts in the upper half, checksum in the lower |
 //! | `suspects` | place | the same |
-//! | `keys` | key | place, 1 if that is among the suspects |
+//! | `recurring` | place | the same |
+//! | `rules` | id of a recurring job | checksum (4 bytes), the text of its rule |
+//! | `keys` | key | place, and which table that is in: 0 `due`, 1 `suspects`, 2 `recurring` |
 //! | `claims` | id | token, place, attempts, 1 if the attempt is counted, checksum |
 //! | `letters` | id | kind, attempts, due time, time of death, last error |
 //! | `errors` | id | the reason of the last attempt of a job that is not dead |
@@ -36,6 +38,8 @@ pub(super) const KINDS: TableDefinition<&str, u32> = TableDefinition::new("kinds
 pub(super) const BODIES: TableDefinition<u64, &[u8]> = TableDefinition::new("bodies");
 pub(super) const DUE: TableDefinition<&Place, u64> = TableDefinition::new("due");
 pub(super) const SUSPECTS: TableDefinition<&Place, u64> = TableDefinition::new("suspects");
+pub(super) const RECURRING: TableDefinition<&Place, u64> = TableDefinition::new("recurring");
+pub(super) const RULES: TableDefinition<u64, &[u8]> = TableDefinition::new("rules");
 pub(super) const KEYS: TableDefinition<&str, &[u8; 21]> = TableDefinition::new("keys");
 pub(super) const CLAIMS: TableDefinition<u64, &[u8; 37]> = TableDefinition::new("claims");
 pub(super) const LETTERS: TableDefinition<u64, &[u8]> = TableDefinition::new("letters");
@@ -117,10 +121,13 @@ pub(super) fn read_entry(place: &Place, value: u64) -> (u32, bool) {
     (attempts, entry(place, attempts) == value)
 }
 
-/// The value of a job: key and payload.
-pub(super) fn body(id: Id, key: Option<&str>, payload: &[u8]) -> Vec<u8> {
+/// Marks the length of a key that is shown and not held.
+const RUN: u16 = 1 << 15;
+
+/// The value of a job: key and payload. `run`: of a recurring job.
+pub(super) fn body(id: Id, key: Option<&str>, run: bool, payload: &[u8]) -> Vec<u8> {
     let key_bytes = key.unwrap_or_default().as_bytes();
-    let length = key.map_or(0, |key| key.len() as u16 + 1);
+    let length = key.map_or(0, |key| key.len() as u16 + 1) | if run { RUN } else { 0 };
     let mut body = Vec::with_capacity(6 + key_bytes.len() + payload.len());
     body.extend_from_slice(&[0; 4]);
     body.extend_from_slice(&length.to_le_bytes());
@@ -135,6 +142,8 @@ pub(super) fn body(id: Id, key: Option<&str>, payload: &[u8]) -> Vec<u8> {
 pub(super) struct Body<'a> {
     pub(super) key: Option<&'a str>,
     pub(super) payload: &'a [u8],
+    /// It is a run of a recurring job.
+    pub(super) run: bool,
     /// Its checksum is right.
     pub(super) sound: bool,
 }
@@ -147,6 +156,7 @@ pub(super) fn read_body(id: Id, value: &[u8]) -> Body<'_> {
     Body {
         key,
         payload,
+        run: value.get(5).is_some_and(|high| high & 0x80 != 0),
         sound,
     }
 }
@@ -156,13 +166,25 @@ pub(super) fn parts(body: &[u8]) -> (Option<&str>, &[u8]) {
     let Some((length, rest)) = body.split_first_chunk() else {
         return (None, &[]);
     };
-    match u16::from_le_bytes(*length) {
+    match u16::from_le_bytes(*length) & !RUN {
         0 => (None, rest),
         length => {
             let (key, payload) = rest.split_at(usize::from(length - 1).min(rest.len()));
             (std::str::from_utf8(key).ok(), payload)
         }
     }
+}
+
+/// A value of `rules`.
+pub(super) fn rule(id: Id, text: &str) -> Vec<u8> {
+    let sum = check(id, text.as_bytes()).to_le_bytes();
+    [&sum, text.as_bytes()].concat()
+}
+
+/// The text of a rule; `None` if its checksum is wrong.
+pub(super) fn read_rule(id: Id, value: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(value.get(4..)?).ok()?;
+    (rule(id, text) == value).then_some(text)
 }
 
 /// A value of `claims`.

@@ -3,15 +3,17 @@
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
-use ::redb::{ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata};
+use ::redb::{
+    AccessGuard, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata,
+};
 
 use super::super::{Id, Reader, Row};
 use super::index::bounds;
 use super::layout::{
-    BODIES, CLAIMS, Claimed, DUE, ERRORS, KEYS, KINDS, LETTERS, Letter, Place, SUSPECTS, array,
-    due_of, id_of, kind_of, read_body, read_entry,
+    BODIES, CLAIMS, Claimed, DUE, ERRORS, KEYS, KINDS, LETTERS, Letter, Place, RECURRING, RULES,
+    SUSPECTS, array, due_of, id_of, kind_of, read_body, read_entry, read_rule,
 };
-use super::{Result, Shared};
+use super::{Result, Shared, opened};
 use crate::error::StoreError;
 use crate::job::JobFilter;
 use crate::job::state::{Standing, State};
@@ -23,7 +25,12 @@ impl Reader for FileReader {
     fn pending(&self) -> std::result::Result<u64, StoreError> {
         self.0.with("cannot read", |database| {
             let transaction = database.begin_read()?;
-            Ok(transaction.open_table(DUE)?.len()?
+            let recurring = match opened(&transaction, RECURRING)? {
+                Some(table) => table.len()?,
+                None => 0,
+            };
+            Ok(recurring
+                + transaction.open_table(DUE)?.len()?
                 + transaction.open_table(SUSPECTS)?.len()?
                 + transaction.open_table(CLAIMS)?.len()?)
         })
@@ -38,18 +45,19 @@ impl Reader for FileReader {
     fn kinds(&self) -> std::result::Result<Vec<String>, StoreError> {
         self.0.with("cannot read", |database| {
             let transaction = database.begin_read()?;
-            let (due, suspects) = (
-                transaction.open_table(DUE)?,
-                transaction.open_table(SUSPECTS)?,
-            );
+            let mut indexes = Vec::new();
+            for table in [DUE, SUSPECTS, RECURRING] {
+                indexes.extend(opened(&transaction, table)?);
+            }
             let mut found = Vec::new();
             for entry in transaction.open_table(KINDS)?.iter()? {
                 let (name, number) = entry?;
                 let (first, last) = bounds(number.value());
-                if due.range::<&Place>(&first..=&last)?.next().is_some()
-                    || suspects.range::<&Place>(&first..=&last)?.next().is_some()
-                {
-                    found.push(name.value().to_owned());
+                for index in &indexes {
+                    if index.range::<&Place>(&first..=&last)?.next().is_some() {
+                        found.push(name.value().to_owned());
+                        break;
+                    }
                 }
             }
             Ok(found)
@@ -72,9 +80,10 @@ struct Found {
     died: Option<Millis>,
 }
 
-const STATES: [State; 5] = [
+const STATES: [State; 6] = [
     State::Waiting,
     State::Suspect,
+    State::Recurring,
     State::Claimed,
     State::Charged,
     State::Dead,
@@ -153,21 +162,32 @@ fn jobs(transaction: &ReadTransaction, filter: &JobFilter) -> Result<Vec<Row>> {
         kinds,
         found: BinaryHeap::new(),
     };
-    // A job that waits and has a key holds it.
+    // A job that waits and has a key holds it, but for the runs of a recurring job.
     let held = match &filter.key {
         Some(key) => {
             let value = transaction.open_table(KEYS)?.get(key.as_str())?;
-            Some(value.map(|value| array(value.value())))
+            Some(value.map(|value| (array(value.value()), value.value()[20] == 2)))
         }
         None => None,
     };
-    for (table, state) in [(DUE, State::Waiting), (SUSPECTS, State::Suspect)] {
-        if !filter.wants(state) {
+    let bodies = transaction.open_table(BODIES)?;
+    // The kind whose waiting jobs may be runs of what holds the key.
+    let runs = match held {
+        Some(Some((place, true))) => Some(kind_of(&place)),
+        _ => None,
+    };
+    for (table, state) in [
+        (DUE, State::Waiting),
+        (SUSPECTS, State::Suspect),
+        (RECURRING, State::Recurring),
+    ] {
+        let Some(table) = opened(transaction, table)?.filter(|_| filter.wants(state)) else {
             continue;
-        }
-        let table = transaction.open_table(table)?;
-        if let Some(held) = held {
-            if let Some(place) = held
+        };
+        if let Some(held) = held
+            && (runs.is_none() || state == State::Recurring)
+        {
+            if let Some((place, _)) = held
                 && let Some(value) = table.get(&place)?
             {
                 let standing = Standing {
@@ -180,21 +200,36 @@ fn jobs(transaction: &ReadTransaction, filter: &JobFilter) -> Result<Vec<Row>> {
             continue;
         }
         for &kind in &numbers {
+            if runs.is_some_and(|runs| runs != kind) {
+                continue;
+            }
             let (first, last) = bounds(kind);
             // In the order of due times, no more than the limit can be among the first.
             let of_kind = if filter.by_due { most } else { usize::MAX };
             for entry in table.range::<&Place>(&first..=&last)?.take(of_kind) {
                 let (place, value) = entry?;
-                let place = place.value();
+                let (place, id) = (place.value(), id_of(place.value()));
+                let wanted = |value: AccessGuard<'_, &[u8]>| {
+                    read_body(id, value.value()).key == filter.key.as_deref()
+                };
+                if runs.is_some() && !bodies.get(id)?.is_some_and(wanted) {
+                    continue;
+                }
                 let standing = Standing {
                     state,
                     due: due_of(place),
                     attempts: read_entry(place, value.value()).0,
                 };
-                page.show(id_of(place), kind, standing, None, None);
+                page.show(id, kind, standing, None, None);
             }
         }
     }
+    show_claims_and_dead(transaction, &mut page)?;
+    rows(transaction, page, filter)
+}
+
+fn show_claims_and_dead(transaction: &ReadTransaction, page: &mut Page<'_>) -> Result<()> {
+    let (filter, most) = (page.filter, page.most);
     for entry in transaction.open_table(CLAIMS)?.iter()? {
         let (id, value) = entry?;
         let claim = Claimed::decode(value.value());
@@ -225,7 +260,7 @@ fn jobs(transaction: &ReadTransaction, filter: &JobFilter) -> Result<Vec<Row>> {
             }
         }
     }
-    rows(transaction, page, filter)
+    Ok(())
 }
 
 fn rows(transaction: &ReadTransaction, page: Page<'_>, filter: &JobFilter) -> Result<Vec<Row>> {
@@ -233,6 +268,7 @@ fn rows(transaction: &ReadTransaction, page: Page<'_>, filter: &JobFilter) -> Re
         transaction.open_table(BODIES)?,
         transaction.open_table(ERRORS)?,
     );
+    let rules = opened(transaction, RULES)?;
     let kinds = page.kinds;
     let mut rows = Vec::new();
     for found in page.found.into_sorted_vec() {
@@ -251,18 +287,24 @@ fn rows(transaction: &ReadTransaction, page: Page<'_>, filter: &JobFilter) -> Re
             None if found.attempts > 0 => errors.get(id)?.map(|error| error.value().to_owned()),
             error => error,
         };
+        let state = STATES[usize::from(found.state)];
+        let rule = match &rules {
+            Some(rules) if state == State::Recurring => rules.get(id)?,
+            _ => None,
+        };
         rows.push(Row {
             id,
             kind: kinds.get(&found.kind).cloned().unwrap_or_default(),
             key: body.key.map(str::to_owned),
             payload: body.payload.to_vec(),
             standing: Standing {
-                state: STATES[usize::from(found.state)],
+                state,
                 due: found.due,
                 attempts: found.attempts,
             },
             error,
             died: found.died,
+            rule: rule.map(|value| read_rule(id, value.value()).unwrap_or_default().to_owned()),
         });
     }
     Ok(rows)

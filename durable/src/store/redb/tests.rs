@@ -226,6 +226,7 @@ fn transactions(seed: u64) -> Vec<Transaction> {
                     payload: vec![number as u8; random.below(3000) as usize],
                     due,
                     replace: random.below(2) == 0,
+                    rule: None,
                 }])),
             }
         }

@@ -10,12 +10,12 @@ use ::redb::{
 
 use super::super::{DAMAGED, Id};
 use super::layout::{
-    BODIES, CLAIMS, Claimed, DUE, FORMAT, LETTERS, Letter, Place, SUSPECTS, array, body, entry,
-    id_of, kind_of, old, parts, read_body, read_entry,
+    BODIES, CLAIMS, Claimed, DUE, FORMAT, LETTERS, Letter, Place, RECURRING, SUSPECTS, array, body,
+    entry, id_of, kind_of, old, parts, read_body, read_entry,
 };
 use super::open::format;
 use super::work::Work;
-use super::{Kinds, Numbers, Result, begin};
+use super::{Kinds, Numbers, Result, begin, opened};
 use crate::error::{Error, StoreError};
 use crate::job::state::{Standing, State};
 use crate::time::{SystemWall, WallClock};
@@ -111,7 +111,7 @@ fn copy(transaction: &WriteTransaction) -> Result<()> {
         let (id, value) = entry?;
         let (key, payload) = parts(value.value());
         work.bodies
-            .insert(id.value(), body(id.value(), key, payload).as_slice())?;
+            .insert(id.value(), body(id.value(), key, false, payload).as_slice())?;
     }
     for value in transaction.open_table(old::WAITING)?.iter()? {
         let (place, attempts) = value?;
@@ -157,11 +157,13 @@ fn bury_damaged(database: &Database) -> Result<usize> {
         let fine = |place: &Place| !damaged.contains_key(&id_of(place));
         work.due.retain(|place, _| fine(place))?;
         work.suspects.retain(|place, _| fine(place))?;
+        work.recurring.retain(|place, _| fine(place))?;
         work.keys.retain(|_, value| fine(&array(value)))?;
         for (&id, &(kind, attempts)) in &damaged {
             work.claims.remove(id)?;
             if work.bodies.get(id)?.is_none() {
-                work.bodies.insert(id, body(id, None, &[]).as_slice())?;
+                work.bodies
+                    .insert(id, body(id, None, false, &[]).as_slice())?;
             }
             let standing = Standing {
                 state: State::Dead,
@@ -184,8 +186,11 @@ fn find_damaged(transaction: &ReadTransaction) -> Result<HashMap<Id, (u32, u32)>
             damaged.insert(id);
         }
     };
-    for table in [DUE, SUSPECTS] {
-        for value in transaction.open_table(table)?.iter()? {
+    for table in [DUE, SUSPECTS, RECURRING] {
+        let Some(table) = opened(transaction, table)? else {
+            continue;
+        };
+        for value in table.iter()? {
             let (place, value) = value?;
             let place = place.value();
             let (attempts, sound) = read_entry(place, value.value());

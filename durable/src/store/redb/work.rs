@@ -8,17 +8,19 @@ use ::redb::{ReadableTable, Table, WriteTransaction};
 
 use super::super::{
     Call, Claim, ClaimRequest, DAMAGED, Earliest, End, INTERRUPTED, Id, Judge, MAX_KINDS, New,
-    Recovered, Reply, room_left,
+    Recovered, Reply, Slot, room_left,
 };
 use super::index::{earliest, in_order};
 use super::layout::{
     BODIES, CLAIMS, Claimed, DUE, ERRORS, KEYS, KINDS, LETTERS, Letter, META, PAUSED, Place,
-    SUSPECTS, array, body, due_of, entry, id_of, kind_of, place, read_body, read_entry,
+    RECURRING, RULES, SUSPECTS, array, body, due_of, entry, id_of, kind_of, place, read_body,
+    read_entry, read_rule, rule,
 };
 use super::{Kinds, Numbers, Result};
 use crate::broken::{self, Defect};
 use crate::job::Scheduled;
 use crate::job::state::{After, Event, Standing, State, after};
+use crate::recur::Turn;
 use crate::time::Millis;
 
 /// Numbers are reserved so many at a time, so that few commits have to write the last one. A crash leaves a gap.
@@ -31,6 +33,8 @@ pub(super) struct Work<'t> {
     pub(super) bodies: Table<'t, u64, &'static [u8]>,
     pub(super) due: Table<'t, &'static Place, u64>,
     pub(super) suspects: Table<'t, &'static Place, u64>,
+    pub(super) recurring: Table<'t, &'static Place, u64>,
+    rules: Table<'t, u64, &'static [u8]>,
     pub(super) keys: Table<'t, &'static str, &'static [u8; 21]>,
     pub(super) claims: Table<'t, u64, &'static [u8; 37]>,
     pub(super) letters: Table<'t, u64, &'static [u8]>,
@@ -57,6 +61,8 @@ impl<'t> Work<'t> {
             bodies: transaction.open_table(BODIES)?,
             due: transaction.open_table(DUE)?,
             suspects: transaction.open_table(SUSPECTS)?,
+            recurring: transaction.open_table(RECURRING)?,
+            rules: transaction.open_table(RULES)?,
             keys: transaction.open_table(KEYS)?,
             claims: transaction.open_table(CLAIMS)?,
             letters: transaction.open_table(LETTERS)?,
@@ -85,10 +91,10 @@ impl<'t> Work<'t> {
     }
 
     fn index(&mut self, state: State) -> &mut Table<'t, &'static Place, u64> {
-        if state == State::Suspect {
-            &mut self.suspects
-        } else {
-            &mut self.due
+        match state {
+            State::Suspect => &mut self.suspects,
+            State::Recurring => &mut self.recurring,
+            _ => &mut self.due,
         }
     }
 
@@ -97,11 +103,11 @@ impl<'t> Work<'t> {
         let Some(value) = self.keys.get(key)? else {
             return Ok(None);
         };
-        let (place, suspect): (Place, bool) = (array(value.value()), value.value()[20] != 0);
-        let (index, state) = if suspect {
-            (&self.suspects, State::Suspect)
-        } else {
-            (&self.due, State::Waiting)
+        let place: Place = array(value.value());
+        let (index, state) = match value.value()[20] {
+            0 => (&self.due, State::Waiting),
+            1 => (&self.suspects, State::Suspect),
+            _ => (&self.recurring, State::Recurring),
         };
         // Missing only in a damaged file: then nobody holds the key.
         Ok(index.get(&place)?.map(|value| {
@@ -126,17 +132,24 @@ impl<'t> Work<'t> {
         if let Some(key) = key {
             let mut value = [0; 21];
             value[..20].copy_from_slice(&place);
-            value[20] = u8::from(standing.state == State::Suspect);
+            value[20] = match standing.state {
+                State::Suspect => 1,
+                State::Recurring => 2,
+                _ => 0,
+            };
             self.keys.insert(key, &value)?;
         }
         self.written = true;
         Ok(())
     }
 
-    /// Lets a job that was claimed or dead wait again. It takes its key if that is free, and else goes on without.
+    /// Lets a job that was claimed or dead wait again. It takes its key if that is free, and else goes on without. A run of a recurring job has none to take.
     fn enter_again(&mut self, kind: u32, id: Id, standing: Standing) -> Result<()> {
         let mut key = match self.bodies.get(id)? {
-            Some(value) => read_body(id, value.value()).key.map(str::to_owned),
+            Some(value) => {
+                let body = read_body(id, value.value());
+                body.key.filter(|_| !body.run).map(str::to_owned)
+            }
             None => None,
         };
         if let Some(taken) = &key
@@ -145,7 +158,7 @@ impl<'t> Work<'t> {
             let without = {
                 let value = self.bodies.get(id)?;
                 let value = value.as_ref().map_or(&[][..], |value| value.value());
-                body(id, None, read_body(id, value).payload)
+                body(id, None, false, read_body(id, value).payload)
             };
             self.bodies.insert(id, without.as_slice())?;
             key = None;
@@ -190,6 +203,7 @@ impl<'t> Work<'t> {
             Call::Cancel { key } => self.by_key(key, Event::Cancel)?,
             Call::Revive { ids, due } => self.dead(ids, Event::Revive { due: *due })?,
             Call::Discard { ids } => self.dead(ids, Event::Discard)?,
+            Call::Advance { slot, turn } => Reply::Count(self.advance(slot, *turn)?.into()),
             Call::Pause { kind, paused } => {
                 let before = if *paused {
                     self.paused.insert(kind.as_str(), ())?.is_some()
@@ -238,20 +252,29 @@ impl<'t> Work<'t> {
             self.kinds.add(&new.kind, kind);
             kind
         };
-        let mut standing = Standing::new(new.due);
+        let mut standing = Standing::new(new.due, new.rule.is_some());
         let (id, answer) = if let Some((place, from)) = holder {
             self.index(from.state).remove(&place)?;
-            if let Some(After::Is(to)) = after(from, Event::Replace { due: new.due }) {
+            let id = id_of(&place);
+            let same = from.state == State::Recurring
+                && self.rules.remove(id)?.is_some_and(|old| {
+                    let rule = new.rule.as_deref();
+                    rule.is_some() && read_rule(id, old.value()) == rule
+                });
+            let (due, recurs) = (if same { from.due } else { new.due }, new.rule.is_some());
+            if let Some(After::Is(to)) = after(from, Event::Replace { due, recurs }) {
                 standing = to;
             }
-            let id = id_of(&place);
             (id, Scheduled::Replaced(id))
         } else {
             let id = self.number();
             (id, Scheduled::New(id))
         };
-        self.bodies
-            .insert(id, body(id, new.key.as_deref(), &new.payload).as_slice())?;
+        if let Some(text) = &new.rule {
+            self.rules.insert(id, rule(id, text).as_slice())?;
+        }
+        let value = body(id, new.key.as_deref(), false, &new.payload);
+        self.bodies.insert(id, value.as_slice())?;
         self.enter(kind, id, standing, new.key.as_deref())?;
         Ok(answer)
     }
@@ -272,10 +295,72 @@ impl<'t> Work<'t> {
             After::Is(to) => self.enter(kind_of(&place), id_of(&place), to, Some(key))?,
             After::Gone => {
                 self.keys.remove(key)?;
+                self.rules.remove(id_of(&place))?;
                 self.forget(id_of(&place), from.attempts)?;
             }
         }
         Ok(Reply::Count(1))
+    }
+
+    /// Advances a recurring job, and makes the run for its time. A damaged one is dead.
+    fn advance(&mut self, slot: &Slot, turn: Turn) -> Result<bool> {
+        let Some(&kind) = self.kinds.numbers.get(&slot.kind) else {
+            return Ok(false);
+        };
+        let (id, place) = (slot.id, place(kind, slot.due, slot.id));
+        let Some((attempts, mut sound)) = self
+            .recurring
+            .remove(&place)?
+            .map(|value| read_entry(&place, value.value()))
+        else {
+            return Ok(false);
+        };
+        self.written = true;
+        let (mut key, mut payload) = (None, Vec::new());
+        sound &= self.bodies.get(id)?.is_some_and(|value| {
+            let body = read_body(id, value.value());
+            key = body.key.map(str::to_owned);
+            payload = body.payload.to_vec();
+            body.sound
+        });
+        sound &= self
+            .rules
+            .get(id)?
+            .is_some_and(|value| read_rule(id, value.value()).is_some());
+        let from = Standing {
+            attempts,
+            ..Standing::new(slot.due, true)
+        };
+        let event = if sound {
+            Event::Advance { next: turn.next }
+        } else {
+            Event::Damaged
+        };
+        match after(from, event) {
+            Some(After::Is(to)) if to.state == State::Recurring => {
+                self.enter(kind, id, to, key.as_deref())?;
+            }
+            to => {
+                // Of a damaged one the key may be wrong: nobody holds a key whose job is not where it says.
+                if let Some(key) = key.as_deref().filter(|_| sound) {
+                    self.keys.remove(key)?;
+                }
+                self.rules.remove(id)?;
+                if let Some(After::Is(dead)) = to {
+                    log::error!("recurring job {id}: {DAMAGED}");
+                    self.mark_dead(kind, id, dead, DAMAGED)?;
+                    return Ok(true);
+                }
+                self.forget(id, attempts)?;
+            }
+        }
+        if turn.run {
+            let run = self.number();
+            let value = body(run, key.as_deref(), true, &payload);
+            self.bodies.insert(run, value.as_slice())?;
+            self.enter(kind, run, Standing::new(slot.due, false), None)?;
+        }
+        Ok(true)
     }
 
     /// Revives or discards dead jobs.
@@ -408,6 +493,7 @@ impl<'t> Work<'t> {
         Ok(Earliest {
             waiting: earliest(&self.due, self.kinds.open(&room))?,
             suspect: earliest(&self.suspects, self.kinds.open(&room))?,
+            recurring: earliest(&self.recurring, self.kinds.open(&room))?,
         })
     }
 

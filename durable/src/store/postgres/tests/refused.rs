@@ -87,10 +87,10 @@ fn a_table_of_a_newer_version_or_of_somebody_else_is_refused() {
         Err(Error::Store(error)) => error.to_string(),
         other => panic!("{:?}", other.map(|_| ())),
     };
-    table.execute("COMMENT ON TABLE {}jobs IS 'hashed-wheel-durable, schema 4'");
+    table.execute("COMMENT ON TABLE {}jobs IS 'hashed-wheel-durable, schema 5'");
     let text = open(&table);
     assert!(
-        text.contains("version 4") && text.contains("understands 3"),
+        text.contains("version 5") && text.contains("understands 4"),
         "{text}"
     );
     table.execute("COMMENT ON TABLE {}jobs IS NULL");
@@ -157,7 +157,7 @@ fn a_table_of_an_older_version_is_brought_up_to_date_with_its_jobs() {
             table.prefix
         );
         let row = table.admin().query_one(&sql, &[]).unwrap();
-        assert_eq!(row.get::<_, &str>(0), "hashed-wheel-durable, schema 3");
+        assert_eq!(row.get::<_, &str>(0), "hashed-wheel-durable, schema 4");
         drop(store);
         let timer = table.timer(DurableTimer::builder());
         assert!(timer.cancel("key 1").unwrap());
@@ -173,17 +173,17 @@ fn a_process_of_an_older_version_claims_nothing_once_the_table_is_newer() {
     let timer = table.timer(DurableTimer::builder().on("mail", |_| Outcome::Done));
     timer.job("mail").key("a").after(ms(300)).unwrap();
     // As a later version would do while this process runs.
-    table.execute("UPDATE {}processes SET number = 4 WHERE id = 0");
+    table.execute("UPDATE {}processes SET number = 5 WHERE id = 0");
     let error = timer.cancel("a").unwrap_err().to_string();
     assert!(
-        error.contains("version 4") && error.contains("understands 3"),
+        error.contains("version 5") && error.contains("understands 4"),
         "{error}"
     );
     std::thread::sleep(ms(1000));
     assert_eq!(timer.stats().fired, 0);
     assert_eq!(table.count("state = 0"), 1);
     // It was a mistake.
-    table.execute("UPDATE {}processes SET number = 3 WHERE id = 0");
+    table.execute("UPDATE {}processes SET number = 4 WHERE id = 0");
     eventually("the job", || timer.stats().fired == 1);
     timer.stop().unwrap();
 }

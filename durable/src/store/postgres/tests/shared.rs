@@ -16,6 +16,7 @@ fn schedule(key: Option<&str>, due: Millis) -> Call {
         payload: Vec::new(),
         due,
         replace: false,
+        rule: None,
     }])
 }
 

@@ -44,7 +44,7 @@ fn old_file(path: &Path) {
         for id in 1..=5_u64 {
             let key = (id == 2 || id == 4).then(|| format!("key {id}"));
             // Without the checksum.
-            let value = body(id, key.as_deref(), &[id as u8; 3])[4..].to_vec();
+            let value = body(id, key.as_deref(), false, &[id as u8; 3])[4..].to_vec();
             jobs.insert(id, value.as_slice()).unwrap();
         }
         let mut waiting = transaction.open_table(old::WAITING).unwrap();
@@ -120,6 +120,7 @@ fn a_file_of_the_first_format_is_migrated() {
             payload: vec![],
             due: 1,
             replace: false,
+            rule: None,
         }]);
         let claim = ClaimRequest {
             room: vec![9, 9],
@@ -182,6 +183,7 @@ fn fill(path: &Path, jobs: u64) {
         payload: vec![number as u8; 500],
         due: 10,
         replace: false,
+        rule: None,
     });
     let claim = ClaimRequest {
         room: vec![9, 9],
