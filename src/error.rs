@@ -29,7 +29,7 @@ pub enum ConfigError {
         /// The value given.
         wheel_size: usize,
     },
-    /// One turn of the wheel does not fit in 64 bits of nanoseconds.
+    /// One revolution of the wheel does not fit in 64 bits of nanoseconds.
     TickTooLong {
         /// The value given.
         tick_duration: Duration,
@@ -70,7 +70,7 @@ impl fmt::Display for ConfigError {
                 return write!(
                     f,
                     "tick_duration is {tick:?} with {slots} buckets; it must be at most {most:?}, so that \
-                     one turn of the wheel fits in 2^64 ns"
+                     one revolution of the wheel fits in 2^64 ns"
                 );
             }
             Self::ThreadName { name } => {

@@ -59,7 +59,8 @@
 //!   the tasks before it, plus the time the system needs to wake a thread.
 //! - Tasks run on the timer thread, one after the other, those of an earlier tick first. The timer catches, logs and
 //!   counts a panic, and goes on.
-//! - [`cancel`](Timeout::cancel) returns `true` to exactly one caller. The task is dropped before it returns.
+//! - [`cancel`](Timeout::cancel) returns `true` to exactly one caller. The task is dropped before it returns; a
+//!   periodic one that is running, after its run.
 //! - Dropping a [`Timeout`] does not cancel it. Dropping the owner of a timer stops it, and drops the pending tasks
 //!   without running them.
 //! - A [`new_timeout`](TimerHandle::new_timeout) that races with [`stop`](TimerHandle::stop) is either returned by `stop`,

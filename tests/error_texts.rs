@@ -57,7 +57,7 @@ fn settings_that_are_refused_say_the_value_and_the_range() {
     assert_refused(
         hashed().buckets(500).tick(Duration::from_secs(1 << 40)),
         "tick_duration is 1099511627776s with 512 buckets; it must be at most 36028797.018963967s, so that \
-         one turn of the wheel fits in 2^64 ns",
+         one revolution of the wheel fits in 2^64 ns",
         "TickTooLong { tick_duration: 1099511627776s, slots: 512 }",
     );
     for builder in [hashed(), hierarchical()] {

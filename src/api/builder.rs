@@ -95,7 +95,7 @@ impl TimerBuilder<HashedWheelTimer> {
     /// use hashed_wheel::HashedWheelTimer;
     /// use std::time::Duration;
     ///
-    /// // One turn takes 41 s: right for delays of half a minute.
+    /// // One revolution takes 41 s: right for delays of half a minute.
     /// let timer = HashedWheelTimer::builder()
     ///     .tick_duration(Duration::from_millis(10))
     ///     .ticks_per_wheel(4096)

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 /// A timer on a hashed wheel: the owner. Dropping it stops the timer.
 ///
-/// A circular array of buckets; a timeout is in the bucket of its tick. A timeout further away than one turn is passed
-/// over once a turn, so one turn, tick × buckets, should be about your usual delay:
+/// A circular array of buckets; a timeout is in the bucket of its tick. A timeout further away than one revolution is
+/// passed over once in each, so one revolution, tick × buckets, should be about your usual delay:
 /// [`choosing`](crate::docs::choosing) has numbers. The default is 100 ms × 512, some 51 seconds.
 ///
 /// All methods of [`TimerHandle`] can be called on it.
@@ -34,7 +34,7 @@ pub struct HashedWheelTimer {
 /// A timer on a hierarchy of wheels: the owner. Dropping it stops the timer.
 ///
 /// It follows the same rules as [`HashedWheelTimer`] and fires at the same ticks. The cost of a far timeout differs: it
-/// moves down one level at a time, instead of being passed over once a turn. For a fine tick with delays from milliseconds
+/// moves down one level at a time, instead of being passed over once a revolution. For a fine tick with delays from milliseconds
 /// to days. The default is a tick of 1 ms and 20 buckets per level: 20 ms, 400 ms, 8 s, 160 s and so on.
 ///
 /// All methods of [`TimerHandle`] can be called on it.

@@ -4,8 +4,9 @@
 //! ended is adopted by a later one. The timer thread's end is the [`Reader`]. Which slots have to be pushed is told in
 //! `slots/slot/place.rs`: a slot that waits already is not pushed again, nor one that the wheel will look at in time.
 //!
-//! A push takes no lock and waits for nobody: one locked instruction, two more with every sixteenth, and up to four
-//! when the timer thread has to be told. It allocates two kilobytes with every 496th, a block of `SegQueue`.
+//! A push takes no lock and waits for no thread: one locked instruction, two more with every sixteenth, and up to four
+//! when the timer thread has to be told. What it calls then may wait: the hook of a driven timer, and `unpark` where there is no
+//! futex. It allocates two kilobytes with every 496th, a block of `SegQueue`.
 //!
 //! # How the timer thread finds what is new
 //!

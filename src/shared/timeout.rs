@@ -83,8 +83,8 @@ impl Timeout {
     /// The task is dropped on this thread, before this returns. A periodic task that is running is dropped by the
     /// thread that runs it, at the end of the run.
     ///
-    /// The cost does not depend on the number of pending timeouts. Takes no lock and wakes no thread: an entry of 16 bytes
-    /// stays in queue or wheel until the timer reaches it.
+    /// The cost does not depend on the number of pending timeouts. Takes no lock and wakes no thread: a number in
+    /// the queue, or an entry of 16 bytes in the wheel, stays until the timer thread comes to it.
     ///
     /// ```
     /// # use hashed_wheel::HashedWheelTimer;

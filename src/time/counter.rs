@@ -25,8 +25,12 @@
 //! A reading is taken to be behind by less than [`BEHIND`], an eighth of a tick of 1 ms. A call with the reading *r* and the delay *d* is due at
 //! the first boundary at or after *r* + *d*. If that boundary is also at or after *r* + `BEHIND` + *d*, it is the
 //! right one, whatever the true time. If not, the due tick is *in doubt*, and the call reads the system's clock, which waits
-//! for all loads before it ([`Shared::deadline`](crate::shared::Shared::deadline)). The timer thread reads the system's clock always. With a longer tick the margin is
+//! for all loads before it ([`Shared::deadline`](crate::shared::Shared::deadline)). With a longer tick the margin is
 //! wider, up to 1 ms ([`margin`]); with a shorter one the counter is not used.
+//!
+//! That is how `new_timeout`, `reset` and `DelayQueue` compute a due tick. Futures and the runs of periodic tasks count from the
+//! system's clock, moments (`new_timeout_at`, `reset_at`) from none. The timer thread, or the caller's loop, takes the system's clock for
+//! what has passed, and the counter for statistics alone.
 //!
 //! A thread's readings never go back: an anchor that is behind what the last one may have told gives that until it has caught
 //! up.
