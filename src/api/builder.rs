@@ -273,7 +273,7 @@ impl<Timer> TimerBuilder<Timer> {
         self
     }
 
-    /// The limit of pending timeouts, at least 1; a further one is rejected. Unlimited by default.
+    /// The limit on pending timeouts, at least 1. Calls beyond it are rejected. Unlimited by default.
     /// Never exceeded, with any number of threads.
     ///
     /// ```
@@ -337,8 +337,8 @@ impl<Timer> TimerBuilder<Timer> {
         self
     }
 
-    /// Starts the timer's thread: it is given a job, to run on a new thread. If it fails, drops the job, or runs it on
-    /// the calling thread, starting the timer fails with an error, and the next call tries again.
+    /// Sets the function that starts the timer thread. It is given a job and must run it on a new thread. If it fails, drops
+    /// the job, or runs it on the calling thread, starting the timer fails with an error, and the next call tries again.
     ///
     /// ```
     /// use hashed_wheel::HashedWheelTimer;
@@ -357,10 +357,10 @@ impl<Timer> TimerBuilder<Timer> {
         self
     }
 
-    /// Runs the tasks: it is given each as a job. By default they run on the timer thread, where a slow
-    /// one delays all others.
+    /// Sets the function that runs the tasks. It is given each task as a [`Job`]. By default tasks run on the timer thread,
+    /// where a slow one delays all others.
     ///
-    /// It is called on the timer thread and should return at once. A timeout counts as expired when its
+    /// The function is called on the timer thread and should return at once. A timeout counts as expired when its
     /// job is handed over. A job never unwinds; one that is dropped without running is counted in
     /// [`Stats::dropped_jobs`](crate::Stats::dropped_jobs). Futures are still woken on the timer thread.
     ///
@@ -404,7 +404,7 @@ impl<Timer> TimerBuilder<Timer> {
     ///
     /// The timer thread then asks the system to wake it as punctually as it can, where the system can be asked
     /// (on Linux, a timer slack of 1 ns instead of 50 µs). It does not spin: it sleeps while nothing is due, whatever
-    /// the tick. With a tick below 1 ms, what is due more than 2^45 ticks after the start never fires: 55 years at
+    /// the tick. With a tick below 1 ms, a timeout due more than 2^45 ticks after the start never fires: 55 years at
     /// 50 µs.
     ///
     /// ```

@@ -50,7 +50,7 @@ impl TimerHandle {
     /// Schedules `task` as [`new_timeout`](Self::new_timeout) does, for a moment instead of a delay: at the first
     /// boundary at or after it, never before. Reads no clock.
     ///
-    /// For a program that has the time already: it was read once for a whole batch of packets, or came with the request. A
+    /// For a program that has already read the time, for example once for a whole batch of packets. A
     /// moment that has passed, even before the timer's start, counts as a zero delay; one beyond the end of time (2^64 ns)
     /// never fires. On a [`ManualClock`](crate::ManualClock), take moments from [`now`](Self::now).
     ///
@@ -214,7 +214,7 @@ impl TimerHandle {
     ///
     /// # Deadlocks
     /// It waits for the running task. A task may stop *another* timer; if a task of that timer stops this one at the same
-    /// time, they wait for each other for ever. Dropping the owner in a task does not wait.
+    /// time, they wait for each other forever. Dropping the owner in a task does not wait.
     pub fn stop(&self) -> Result<Vec<Timeout>, StopError> {
         self.shared().stop()
     }
@@ -262,7 +262,7 @@ impl TimerHandle {
 
     /// Shows every pending timeout once, those of futures among them, in no order.
     ///
-    /// What is scheduled, fires or is cancelled meanwhile may or may not be shown. No lock is held while `show` runs, so
+    /// Timeouts that are scheduled, fire or are cancelled meanwhile may or may not be shown. No lock is held while `show` runs, so
     /// it may call the timer, and no call of another thread waits for it. A million take some tens of milliseconds.
     ///
     /// ```

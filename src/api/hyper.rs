@@ -29,8 +29,8 @@ use std::time::{Duration, Instant};
 ///
 /// **When the timer does not run**, because it has stopped, refuses one more timeout
 /// (`max_pending_timeouts`) or has no thread, a sleep is **over at once**, and one that was waiting is over
-/// when the timer stops. hyper's sleep has no error to give; the alternative would be a connection
-/// that waits for ever. So hyper takes the time for elapsed and closes the connection.
+/// when the timer stops. hyper's sleep cannot return an error, and the alternative would be a connection
+/// that waits forever. So hyper closes the connection as if the time had elapsed.
 ///
 /// `sleep_until` and `reset` read no clock: hyper has read it for the deadline.
 ///

@@ -102,10 +102,10 @@ impl HashedWheelTimer {
     /// Ends the timer without waiting for the task that is running: for a program that has to go on, or for a task that
     /// may take long.
     ///
-    /// The state is [`Shutdown`](crate::TimerState::Shutdown) when this returns. The running task ends in its own time, no other
-    /// begins, and the timer thread then drops what was pending, without running it, and logs its number: with a
-    /// [`ManualClock`](crate::ManualClock) that is done before this returns. To have what was pending, or to know that nothing runs any more,
-    /// call [`stop`](TimerHandle::stop) instead. Unlike `stop`, it may be called from a task.
+    /// The state is [`Shutdown`](crate::TimerState::Shutdown) when this returns. The running task ends in its own time, and no
+    /// other begins. The timer thread then drops the pending timeouts without running them, and logs their number; with a
+    /// [`ManualClock`](crate::ManualClock) that is done before this returns. To get the pending timeouts, or to know that no
+    /// task runs any more, call [`stop`](TimerHandle::stop) instead. Unlike `stop`, this may be called from a task.
     ///
     /// ```
     /// use hashed_wheel::{HashedWheelTimer, TimerState};
@@ -179,10 +179,10 @@ impl HierarchicalWheelTimer {
     /// Ends the timer without waiting for the task that is running: for a program that has to go on, or for a task that
     /// may take long.
     ///
-    /// The state is [`Shutdown`](crate::TimerState::Shutdown) when this returns. The running task ends in its own time, no other
-    /// begins, and the timer thread then drops what was pending, without running it, and logs its number: with a
-    /// [`ManualClock`](crate::ManualClock) that is done before this returns. To have what was pending, or to know that nothing runs any more,
-    /// call [`stop`](TimerHandle::stop) instead. Unlike `stop`, it may be called from a task.
+    /// The state is [`Shutdown`](crate::TimerState::Shutdown) when this returns. The running task ends in its own time, and no
+    /// other begins. The timer thread then drops the pending timeouts without running them, and logs their number; with a
+    /// [`ManualClock`](crate::ManualClock) that is done before this returns. To get the pending timeouts, or to know that no
+    /// task runs any more, call [`stop`](TimerHandle::stop) instead. Unlike `stop`, this may be called from a task.
     ///
     /// ```
     /// use hashed_wheel::{HierarchicalWheelTimer, TimerState};

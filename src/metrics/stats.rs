@@ -5,9 +5,9 @@ use std::time::Duration;
 
 /// A snapshot of a timer's counters.
 ///
-/// All of them count from the timer's making and are never reset, but for `pending`, `queued`,
-/// `filed`, `dead`, `bytes` and `levels`, which say what is there now. The fields are read one after the
-/// other: while other threads work, they need not agree with each other to the last one. At rest,
+/// They count from the making of the timer and are never reset, except `pending`, `queued`,
+/// `filed`, `dead`, `bytes` and `levels`, which show the present. The fields are read one after the
+/// other: while other threads use the timer, they need not agree exactly. At rest,
 /// `scheduled = expired + cancelled + unprocessed + pending`.
 ///
 /// # Which to watch

@@ -155,7 +155,8 @@ impl Timeout {
     /// Moves a pending one-shot timeout: it fires `delay` from now, earlier or later than before.
     ///
     /// Returns `false`, without effect, if it has fired, was cancelled, or is periodic. Cheaper than `cancel` and a new
-    /// timeout, and cheapest if it stays in its tick: then nothing is locked. Of two racing resets, one takes effect.
+    /// timeout, and cheapest if the deadline stays in its tick: then no atomic read-modify-write is needed. If two resets race,
+    /// one takes effect.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -229,9 +230,9 @@ impl Timeout {
         self.reset_to(When::At(self.shared().clock.time_of(deadline)))
     }
 
-    /// Its deadline; of a periodic one, that of its next run. `None` if it never fires.
+    /// Its deadline; for a periodic timeout, that of its next run. `None` if it never fires.
     ///
-    /// It stays when the timeout has fired or was cancelled. If the deadline had passed when the timeout was scheduled,
+    /// It stays the same when the timeout has fired or was cancelled. If the deadline had passed when the timeout was scheduled,
     /// it is the boundary that the timer had processed last.
     ///
     /// ```
@@ -258,8 +259,8 @@ impl Timeout {
 
     /// The time to its deadline; zero when it is due, has fired or was cancelled.
     ///
-    /// Of one that [`stop`](TimerHandle::stop) returned: what was left when the timer was stopped. Of
-    /// a periodic one: the time to its next run. [`Duration::MAX`] if it never fires.
+    /// For a timeout that [`stop`](TimerHandle::stop) returned: the time that was left when the timer was stopped. For a
+    /// periodic one: the time to its next run. [`Duration::MAX`] if it never fires.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock};
@@ -282,7 +283,7 @@ impl Timeout {
         shared.remaining_of(self.slot, status.due, now)
     }
 
-    /// Guards it: it is cancelled when the guard is dropped.
+    /// Turns it into a guard, whose drop cancels it.
     ///
     /// ```
     /// # use hashed_wheel::HashedWheelTimer;
@@ -299,7 +300,7 @@ impl Timeout {
         CancelOnDrop::new(self)
     }
 
-    /// A handle on its timer. What is scheduled with it carries the label of this timeout.
+    /// A handle to its timer. Timeouts scheduled with it carry the label of this timeout.
     ///
     /// ```
     /// # use hashed_wheel::{HashedWheelTimer, ManualClock, Timeout};
@@ -341,11 +342,11 @@ impl Timeout {
         self.shared().label_of(self.slot())
     }
 
-    /// The task of a timeout that [`stop`](TimerHandle::stop) returned, the first time it is asked
-    /// for. Of a periodic one: a task that runs it once.
+    /// Takes the task out of a timeout that [`stop`](TimerHandle::stop) returned. For a periodic timeout, the task runs it
+    /// once.
     ///
-    /// `None` the second time, of any other timeout, and of a periodic one that was running on an executor
-    /// when the timer stopped.
+    /// `None` if the task was taken before, for any timeout that `stop` did not return, and for a periodic one that was
+    /// running on an executor when the timer stopped.
     ///
     /// ```
     /// # use hashed_wheel::HashedWheelTimer;

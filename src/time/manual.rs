@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// A clock that moves only when told: for tests and simulations.
+/// A clock that moves only when `advance` is called: for tests and simulations.
 ///
 /// Timers that are [built on it](crate::HashedWheelTimerBuilder::clock) start no thread. Their tasks
 /// run inside [`advance`](ManualClock::advance), on the calling thread, boundary by boundary; all the
@@ -98,10 +98,10 @@ impl ManualClock {
     }
 
     /// Moves the clock forward by `by`, and every timer on it, boundary by boundary, on the calling
-    /// thread. When this returns, all that fell due has run.
+    /// thread. When this returns, every task that fell due has run.
     ///
-    /// While a task runs, the clock reads the boundary that the task was due at. What it schedules is
-    /// counted from there, and fires within the same call if it falls due. Several timers take turns
+    /// While a task runs, the clock reads the boundary that the task was due at. Delays of timeouts that it schedules
+    /// count from there; they fire within the same call if they fall due. Several timers take turns
     /// in the order of their boundaries. The clock saturates at 2^64 ns; several threads that advance it take turns.
     ///
     /// ```

@@ -12,18 +12,17 @@ use std::time::Duration;
 /// use std::time::Duration;
 ///
 /// let timer = HashedWheelTimer::default();
-/// // Every ten seconds, counted from the first: for what follows the clock.
+/// // Every ten seconds, counted from the first run.
 /// let rate = Period::FixedRate(Duration::from_secs(10));
 /// timer.new_periodic(|_| println!("heartbeat"), Duration::ZERO, rate)?;
-/// // With ten seconds of rest after each run: for what may take long.
+/// // Ten seconds after the end of each run: for tasks that may take long.
 /// let delay = Period::FixedDelay(Duration::from_secs(10));
 /// timer.new_periodic(|_| println!("clean up"), Duration::from_secs(60), delay)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Period {
-    /// Run *n* is due at the first deadline + *n* × period. The phase is kept for ever; what was
-    /// missed is skipped.
+    /// Run *n* is due at the first deadline + *n* × period. The phase is kept forever; missed runs are skipped.
     FixedRate(Duration),
     /// The next run is due this long after the end of the one before.
     FixedDelay(Duration),

@@ -59,7 +59,7 @@ pub struct Interval {
 /// use std::time::Duration;
 ///
 /// let timer = HashedWheelTimer::default();
-/// // A clean-up that shall never run twice in a row.
+/// // A clean-up that must never run twice in a row.
 /// let interval = timer.interval(Duration::from_secs(10)).missed_ticks(MissedTicks::Delay);
 /// # drop(interval);
 /// ```
