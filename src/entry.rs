@@ -38,7 +38,7 @@ impl SlotCell {
 
 /// A slot and the tick to look at it. It owns nothing: what is to be done then, the slot says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
+pub struct Entry {
     due: Tick,
     slot: SlotId,
 }
@@ -51,7 +51,7 @@ impl Entry {
 
     /// The tick at which to look at the slot.
     #[inline]
-    pub(crate) fn due(self) -> Tick {
+    pub fn due(self) -> Tick {
         self.due
     }
 
@@ -61,19 +61,17 @@ impl Entry {
     }
 }
 
-/// Decides which entries are dead. For the timer thread alone.
-pub(crate) trait Liveness {
-    /// Announces that `is_dead` will soon be called for this entry.
-    fn prefetch(&self, _entry: Entry) {}
-
-    /// Returns `true` if nothing has to be done for the entry. It must be dropped then: the slot no longer counts on it.
-    fn is_dead(&self, entry: Entry) -> bool;
+/// Knows which entries are dead. For the timer thread alone.
+pub trait Liveness {
+    /// Removes the entries that nothing has to be done for, and keeps the order of the others. The caller must drop those
+    /// that are removed: their slots no longer count on them.
+    fn remove_dead(&self, entries: &mut Vec<Entry>);
 }
 
 /// For tests: any condition.
 #[cfg(test)]
 impl<F: Fn(Entry) -> bool> Liveness for F {
-    fn is_dead(&self, entry: Entry) -> bool {
-        self(entry)
+    fn remove_dead(&self, entries: &mut Vec<Entry>) {
+        entries.retain(|entry| !self(*entry));
     }
 }

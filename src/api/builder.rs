@@ -3,12 +3,13 @@
 mod options;
 
 use super::driver::TimerDriver;
-use super::timer::{HashedWheelTimer, HierarchicalWheelTimer};
+use super::timer::{HashedWheelTimer, HierarchicalWheelTimer, Owner, WheelTimer};
 use crate::error::ConfigError;
 use crate::shared::{Job, Shared};
 use crate::sync::thread::JoinHandle;
 use crate::time::ManualClock;
-use crate::worker;
+#[cfg(feature = "unstable-wheels")]
+use crate::worker::AnyWheel;
 use options::Options;
 use std::fmt;
 use std::io;
@@ -69,19 +70,13 @@ pub type HierarchicalWheelTimerBuilder = TimerBuilder<HierarchicalWheelTimer>;
 
 impl Default for TimerBuilder<HashedWheelTimer> {
     fn default() -> Self {
-        Self {
-            options: Options::new(Duration::from_millis(100), 512),
-            timer: PhantomData,
-        }
+        Self::new(Duration::from_millis(100), 512)
     }
 }
 
 impl Default for TimerBuilder<HierarchicalWheelTimer> {
     fn default() -> Self {
-        Self {
-            options: Options::new(Duration::from_millis(1), 20),
-            timer: PhantomData,
-        }
+        Self::new(Duration::from_millis(1), 20)
     }
 }
 
@@ -106,71 +101,6 @@ impl TimerBuilder<HashedWheelTimer> {
         self.options.buckets = ticks_per_wheel;
         self
     }
-
-    /// Builds the timer. Its thread starts with the first timeout, or with `start`.
-    ///
-    /// ```
-    /// use hashed_wheel::HashedWheelTimer;
-    ///
-    /// assert!(HashedWheelTimer::builder().build().is_ok());
-    ///
-    /// let error = HashedWheelTimer::builder().ticks_per_wheel(0).build().unwrap_err();
-    /// assert_eq!(error.to_string(), "ticks_per_wheel is 0; it must be between 1 and 16777216");
-    /// ```
-    ///
-    /// # Errors
-    /// [`ConfigError`] if a setting is outside its range; the message names the setting and the range.
-    pub fn build(self) -> Result<HashedWheelTimer, ConfigError> {
-        self.build_shared(false).map(HashedWheelTimer::from_shared)
-    }
-
-    /// Makes a timer without a thread, which the caller's own loop drives: see [`TimerDriver`].
-    ///
-    /// It is started, and its time zero is this call. Thread name and factory are ignored; an executor is used.
-    ///
-    /// ```
-    /// use hashed_wheel::{HashedWheelTimer, TimerState};
-    /// use std::{thread, time::{Duration, Instant}};
-    ///
-    /// let (timer, mut driver) = HashedWheelTimer::builder()
-    ///     .tick_duration(Duration::from_millis(1))
-    ///     .build_driven()?;
-    /// assert_eq!(timer.state(), TimerState::Started);
-    ///
-    /// timer.new_timeout(|_| println!("on this very thread"), Duration::from_millis(5))?;
-    /// while let Some(due) = driver.next_due() {
-    ///     thread::sleep(due.saturating_duration_since(Instant::now()));
-    ///     driver.turn();
-    /// }
-    /// assert_eq!(timer.stats().expired, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`build`](Self::build), and [`ConfigError::DrivenClock`] if a manual clock is set.
-    pub fn build_driven(self) -> Result<(HashedWheelTimer, TimerDriver), ConfigError> {
-        self.options.check_clock_of_driven()?;
-        let shared = self.build_shared(true)?;
-        let driver = TimerDriver::start(&shared);
-        Ok((HashedWheelTimer::from_shared(shared), driver))
-    }
-
-    /// For [`global`](crate::global).
-    pub(super) fn never_stopped(mut self) -> Self {
-        self.options.is_global = true;
-        self
-    }
-
-    pub(super) fn build_shared(mut self, is_driven: bool) -> Result<Arc<Shared>, ConfigError> {
-        let slots = self.options.buckets;
-        if !(1..=ConfigError::MAX_BUCKETS).contains(&slots) {
-            return Err(ConfigError::Slots { slots });
-        }
-        let buckets = slots.next_power_of_two();
-        self.options.buckets = buckets;
-        let driver = worker::hashed(buckets);
-        self.options.build(is_driven, "hashed-wheel-timer", driver)
-    }
 }
 
 impl TimerBuilder<HierarchicalWheelTimer> {
@@ -190,13 +120,25 @@ impl TimerBuilder<HierarchicalWheelTimer> {
         self.options.buckets = wheel_size;
         self
     }
+}
+
+impl<Timer: WheelTimer> TimerBuilder<Timer> {
+    fn new(tick_duration: Duration, buckets: usize) -> Self {
+        TimerBuilder {
+            options: Options::new(tick_duration, buckets),
+            timer: PhantomData,
+        }
+    }
 
     /// Builds the timer. Its thread starts with the first timeout, or with `start`.
     ///
     /// ```
-    /// use hashed_wheel::HierarchicalWheelTimer;
+    /// use hashed_wheel::{HashedWheelTimer, HierarchicalWheelTimer};
     ///
-    /// assert!(HierarchicalWheelTimer::builder().build().is_ok());
+    /// assert!(HashedWheelTimer::builder().build().is_ok());
+    ///
+    /// let error = HashedWheelTimer::builder().ticks_per_wheel(0).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "ticks_per_wheel is 0; it must be between 1 and 16777216");
     ///
     /// let error = HierarchicalWheelTimer::builder().wheel_size(1).build().unwrap_err();
     /// assert_eq!(error.to_string(), "wheel_size is 1; it must be between 2 and 16777216");
@@ -204,9 +146,9 @@ impl TimerBuilder<HierarchicalWheelTimer> {
     ///
     /// # Errors
     /// [`ConfigError`] if a setting is outside its range; the message names the setting and the range.
-    pub fn build(self) -> Result<HierarchicalWheelTimer, ConfigError> {
-        self.build_shared(false)
-            .map(HierarchicalWheelTimer::from_shared)
+    pub fn build(self) -> Result<Timer, ConfigError> {
+        let shared = self.build_shared(false)?;
+        Ok(Timer::from_owner(Owner::new(shared)))
     }
 
     /// Makes a timer without a thread, which the caller's own loop drives: see [`TimerDriver`].
@@ -214,34 +156,47 @@ impl TimerBuilder<HierarchicalWheelTimer> {
     /// It is started, and its time zero is this call. Thread name and factory are ignored; an executor is used.
     ///
     /// ```
-    /// use hashed_wheel::{ConfigError, HierarchicalWheelTimer, ManualClock};
+    /// use hashed_wheel::{ConfigError, HashedWheelTimer, HierarchicalWheelTimer, ManualClock, TimerState};
+    /// use std::{thread, time::{Duration, Instant}};
     ///
-    /// let (timer, mut driver) = HierarchicalWheelTimer::builder().build_driven()?;
-    /// assert_eq!(driver.next_due(), None); // nothing is pending
-    /// assert_eq!(driver.turn(), 0);
+    /// let (timer, mut driver) = HashedWheelTimer::builder()
+    ///     .tick_duration(Duration::from_millis(1))
+    ///     .build_driven()?;
+    /// assert_eq!(timer.state(), TimerState::Started);
+    ///
+    /// timer.new_timeout(|_| println!("on this very thread"), Duration::from_millis(5))?;
+    /// while let Some(due) = driver.next_due() {
+    ///     thread::sleep(due.saturating_duration_since(Instant::now()));
+    ///     driver.turn();
+    /// }
+    /// assert_eq!(timer.stats().expired, 1);
     ///
     /// let clocked = HierarchicalWheelTimer::builder().clock(&ManualClock::new());
     /// assert_eq!(clocked.build_driven().unwrap_err(), ConfigError::DrivenClock);
-    /// # Ok::<(), ConfigError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// As [`build`](Self::build), and [`ConfigError::DrivenClock`] if a manual clock is set.
-    pub fn build_driven(self) -> Result<(HierarchicalWheelTimer, TimerDriver), ConfigError> {
-        self.options.check_clock_of_driven()?;
+    pub fn build_driven(self) -> Result<(Timer, TimerDriver), ConfigError> {
+        // A manual clock drives its timers itself.
+        if self.options.clock.is_some() {
+            return Err(ConfigError::DrivenClock);
+        }
         let shared = self.build_shared(true)?;
         let driver = TimerDriver::start(&shared);
-        Ok((HierarchicalWheelTimer::from_shared(shared), driver))
+        Ok((Timer::from_owner(Owner::new(shared)), driver))
     }
 
-    pub(super) fn build_shared(self, is_driven: bool) -> Result<Arc<Shared>, ConfigError> {
-        let wheel_size = self.options.buckets;
-        if !(2..=ConfigError::MAX_BUCKETS).contains(&wheel_size) {
-            return Err(ConfigError::WheelSize { wheel_size });
-        }
-        let driver = worker::hierarchical(wheel_size);
-        self.options
-            .build(is_driven, "hierarchical-wheel-timer", driver)
+    /// For [`global`](crate::global).
+    pub(super) fn never_stopped(mut self) -> Self {
+        self.options.is_global = true;
+        self
+    }
+
+    pub(super) fn build_shared(mut self, is_driven: bool) -> Result<Arc<Shared>, ConfigError> {
+        self.options.buckets = Timer::check_buckets(self.options.buckets)?;
+        self.options.build(is_driven, Timer::NAME, Timer::wheel)
     }
 }
 
@@ -456,14 +411,12 @@ impl<Timer> TimerBuilder<Timer> {
 }
 
 #[cfg(feature = "unstable-wheels")]
-impl<Timer> TimerBuilder<Timer> {
+impl TimerBuilder<HashedWheelTimer> {
     /// A timer over any wheel: see [`crate::unstable`].
-    pub(crate) fn build_over(
-        mut self,
-        driver: impl FnOnce(Option<worker::Executor>, usize) -> Box<dyn crate::shared::Driver>,
-    ) -> Result<Arc<Shared>, ConfigError> {
+    pub(crate) fn build_over(mut self, wheel: AnyWheel) -> Result<HashedWheelTimer, ConfigError> {
         self.options.buckets = 1;
-        self.options.build(false, "unstable-timer", driver)
+        let shared = self.options.build(false, "unstable-timer", |_| wheel)?;
+        Ok(WheelTimer::from_owner(Owner::new(shared)))
     }
 }
 

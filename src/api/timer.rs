@@ -1,7 +1,9 @@
 //! The owners of a timer. Their methods are those of the [`TimerHandle`] that they dereference to.
 
 use super::builder::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder};
+use crate::error::ConfigError;
 use crate::shared::{Shared, TimerHandle};
+use crate::worker::{self, AnyWheel};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -26,9 +28,7 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct HashedWheelTimer {
-    handle: TimerHandle,
-    /// Its drop waits for the running task.
-    waits: bool,
+    owner: Owner,
 }
 
 /// A timer on a hierarchy of wheels: the owner. Dropping it stops the timer.
@@ -49,19 +49,10 @@ pub struct HashedWheelTimer {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct HierarchicalWheelTimer {
-    handle: TimerHandle,
-    /// Its drop waits for the running task.
-    waits: bool,
+    owner: Owner,
 }
 
 impl HashedWheelTimer {
-    pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
-        HashedWheelTimer {
-            handle: TimerHandle::new(shared),
-            waits: true,
-        }
-    }
-
     /// A timer with a resolution of `tick_duration`, on a wheel of `ticks_per_wheel` buckets, rounded up to a power of two.
     /// It starts with the first timeout.
     ///
@@ -119,7 +110,7 @@ impl HashedWheelTimer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn shutdown_background(mut self) {
-        self.waits = false;
+        self.owner.waits = false;
     }
 }
 
@@ -133,13 +124,6 @@ impl Default for HashedWheelTimer {
 }
 
 impl HierarchicalWheelTimer {
-    pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
-        HierarchicalWheelTimer {
-            handle: TimerHandle::new(shared),
-            waits: true,
-        }
-    }
-
     /// A timer with a resolution of `tick_duration`, on levels of `wheel_size` buckets. It starts with the first timeout.
     ///
     /// ```
@@ -196,7 +180,7 @@ impl HierarchicalWheelTimer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn shutdown_background(mut self) {
-        self.waits = false;
+        self.owner.waits = false;
     }
 }
 
@@ -215,19 +199,13 @@ impl Deref for HashedWheelTimer {
 
     #[inline]
     fn deref(&self) -> &TimerHandle {
-        &self.handle
-    }
-}
-
-impl Drop for HashedWheelTimer {
-    fn drop(&mut self) {
-        self.handle.shared().drop_owner(self.waits);
+        &self.owner.handle
     }
 }
 
 impl fmt::Debug for HashedWheelTimer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.handle.fmt_as("HashedWheelTimer", f)
+        self.owner.handle.fmt_as("HashedWheelTimer", f)
     }
 }
 
@@ -237,18 +215,86 @@ impl Deref for HierarchicalWheelTimer {
 
     #[inline]
     fn deref(&self) -> &TimerHandle {
-        &self.handle
-    }
-}
-
-impl Drop for HierarchicalWheelTimer {
-    fn drop(&mut self) {
-        self.handle.shared().drop_owner(self.waits);
+        &self.owner.handle
     }
 }
 
 impl fmt::Debug for HierarchicalWheelTimer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.handle.fmt_as("HierarchicalWheelTimer", f)
+        self.owner.handle.fmt_as("HierarchicalWheelTimer", f)
+    }
+}
+
+/// What an owner holds: it stops the timer when it is dropped.
+#[derive(Debug)]
+pub struct Owner {
+    handle: TimerHandle,
+    /// Its drop waits for the running task.
+    waits: bool,
+}
+
+impl Owner {
+    pub(super) fn new(shared: Arc<Shared>) -> Owner {
+        Owner {
+            handle: TimerHandle::new(shared),
+            waits: true,
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.handle.shared().drop_owner(self.waits);
+    }
+}
+
+/// What a builder needs to know of the timer that it builds. Nobody else can implement it.
+pub trait WheelTimer: Sized {
+    /// In logs, and the default name of the thread.
+    const NAME: &'static str;
+
+    /// The number of buckets for the one that was set.
+    fn check_buckets(set: usize) -> Result<usize, ConfigError>;
+
+    fn wheel(buckets: usize) -> AnyWheel;
+
+    fn from_owner(owner: Owner) -> Self;
+}
+
+impl WheelTimer for HashedWheelTimer {
+    const NAME: &'static str = "hashed-wheel-timer";
+
+    fn check_buckets(slots: usize) -> Result<usize, ConfigError> {
+        match slots {
+            1..=ConfigError::MAX_BUCKETS => Ok(slots.next_power_of_two()),
+            _ => Err(ConfigError::Slots { slots }),
+        }
+    }
+
+    fn wheel(buckets: usize) -> AnyWheel {
+        worker::hashed(buckets)
+    }
+
+    fn from_owner(owner: Owner) -> Self {
+        HashedWheelTimer { owner }
+    }
+}
+
+impl WheelTimer for HierarchicalWheelTimer {
+    const NAME: &'static str = "hierarchical-wheel-timer";
+
+    fn check_buckets(wheel_size: usize) -> Result<usize, ConfigError> {
+        match wheel_size {
+            2..=ConfigError::MAX_BUCKETS => Ok(wheel_size),
+            _ => Err(ConfigError::WheelSize { wheel_size }),
+        }
+    }
+
+    fn wheel(buckets: usize) -> AnyWheel {
+        worker::hierarchical(buckets)
+    }
+
+    fn from_owner(owner: Owner) -> Self {
+        HierarchicalWheelTimer { owner }
     }
 }

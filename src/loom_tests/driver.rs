@@ -25,11 +25,7 @@ impl Bell {
     }
 
     fn wait(&self) {
-        let mut rung = self.rung.lock();
-        while !*rung {
-            self.changed.wait(&mut rung);
-        }
-        *rung = false;
+        *self.changed.wait_while(self.rung.lock(), |rung| !rung) = false;
     }
 
     fn calls(&self) -> usize {

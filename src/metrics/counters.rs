@@ -81,15 +81,15 @@ impl WorkerCounters {
 
 /// The counters of a wheel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WheelCounters {
+pub struct WheelCounters {
     /// Buckets expired or cascaded.
-    pub(crate) bucket_visits: u64,
+    pub bucket_visits: u64,
     /// Entries in an expired bucket that were not due.
-    pub(crate) passed_over: u64,
+    pub passed_over: u64,
     /// Entries moved to a lower level.
-    pub(crate) cascaded: u64,
+    pub cascaded: u64,
     /// Levels that exist; 1 on a hashed wheel.
-    pub(crate) levels: u64,
+    pub levels: u64,
 }
 
 /// A thread's share of the hot counters. Only that thread writes; any thread may read.

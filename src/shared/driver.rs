@@ -21,10 +21,7 @@ pub(crate) trait Driver: Send {
 
     /// Counts the boundaries up to `passed` as processed, up to the first that has work, and returns that one:
     /// [`Tick::NEVER`] if there is none.
-    fn next_tick(&mut self, shared: &Shared, passed: Tick) -> Tick;
-
-    /// Counts the boundaries up to `passed` as processed, up to the first that has work, and gives unused memory back.
-    fn catch_up(&mut self, shared: &Shared, passed: Tick);
+    fn next_boundary(&mut self, shared: &Shared, passed: Tick) -> Tick;
 
     /// Publishes the counters of the worker and its wheel.
     fn publish_counters(&self, shared: &Shared);
@@ -35,13 +32,13 @@ impl Driven for Shared {
         reentrancy::is_in_task_of(self.id)
     }
 
-    fn next_due(&self, now: u64) -> Option<u64> {
+    fn next_due(&self) -> Option<u64> {
         if !self.lifecycle.is_started() {
             return None;
         }
-        // Boundaries before now had no work. A boundary at this very time may still get some.
-        let passed = self.passed_at(now.saturating_sub(1));
-        let next = self.driver.lock().as_mut()?.next_tick(self, passed);
+        // A boundary at this very time may still get work.
+        let passed = self.passed_at(self.now().saturating_sub(1));
+        let next = self.driver.lock().as_mut()?.next_boundary(self, passed);
         self.time_of(next)
     }
 
@@ -50,7 +47,7 @@ impl Driven for Shared {
     }
 
     fn catch_up(self: Arc<Self>) {
-        self.with_driver(|driver| driver.catch_up(&self, self.passed()));
+        self.with_driver(|driver| driver.turn(&self));
     }
 }
 
@@ -81,9 +78,13 @@ impl Shared {
         result
     }
 
-    /// `turn` of the caller's loop.
+    /// `turn` of the caller's loop, or of a manual clock at a boundary.
     pub(crate) fn turn(self: &Arc<Self>) -> usize {
-        self.with_driver(|driver| driver.turn(self)).unwrap_or(0)
+        let turn = |driver: &mut dyn Driver| {
+            self.metrics.worker.wakeups.add(1);
+            driver.turn(self)
+        };
+        self.with_driver(turn).unwrap_or(0)
     }
 
     /// `next_due` of the caller's loop: a time on the timer's clock.

@@ -49,7 +49,7 @@ impl Shared {
         if !self.lifecycle.is_started() {
             return;
         }
-        let now = self.clock.now();
+        let now = self.settings.clock.now();
         for (id, slot) in self.slots_in_use() {
             if let Some(status) = slot.pending_status() {
                 show(Pending {
@@ -74,7 +74,7 @@ impl Shared {
 
     pub(crate) fn cancel_all(self: &Arc<Self>) -> usize {
         let (mut cancelled, mut panic) = (0, None);
-        if self.is_global {
+        if self.settings.is_global {
             return cancelled;
         }
         for (id, slot) in self.slots_in_use() {

@@ -219,9 +219,10 @@ impl Lifecycle {
     }
 
     fn wait_until(&self, reached: impl Fn(&Progress) -> bool) {
-        let mut progress = self.progress.lock();
-        while !reached(&progress) {
-            self.changed.wait(&mut progress);
-        }
+        let progress = self.progress.lock();
+        drop(
+            self.changed
+                .wait_while(progress, |progress| !reached(progress)),
+        );
     }
 }

@@ -50,7 +50,7 @@ pub use lifecycle::TimerState;
 pub(crate) use lifecycle::{Lifecycle, StartDecision, StopDecision};
 pub(crate) use reentrancy::Activity;
 pub(crate) use schedule::{Refused, When};
-pub(crate) use startup::Factory;
+pub(crate) use startup::{Factory, named_thread};
 pub use task::{Job, Task};
 pub use timeout::{CancelOnDrop, Timeout};
 pub(crate) use waiters::{Ticket, Waiters};
@@ -75,7 +75,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 use values::Queues;
 
-/// The settings of a timer, without its wheel.
+/// The settings of a timer, without its wheel, executor and thread.
 #[expect(clippy::struct_excessive_bools, reason = "independent settings")]
 pub(crate) struct Settings {
     /// In logs, and the default name of the thread.
@@ -84,8 +84,7 @@ pub(crate) struct Settings {
     pub(crate) clock: Clock,
     /// `usize::MAX` for no limit.
     pub(crate) max_pending: usize,
-    pub(crate) factory: Option<Factory>,
-    pub(crate) thread_name: Option<String>,
+    /// The timer thread drops the executor last: see `shutdown::join`.
     pub(crate) has_executor: bool,
     /// The caller's loop drives it: there is no thread.
     pub(crate) is_driven: bool,
@@ -93,26 +92,17 @@ pub(crate) struct Settings {
     pub(crate) fine_ticks: bool,
     /// Nanoseconds; a task that holds the timer thread for longer is logged.
     pub(crate) slow_task: u64,
+    /// It is never stopped.
     pub(crate) is_global: bool,
 }
 
-#[expect(clippy::struct_excessive_bools, reason = "independent settings")]
 pub(crate) struct Shared {
     // Read by every call, rarely written.
     /// Unique in the process.
     id: u64,
-    name: &'static str,
-    scale: Scale,
-    clock: Clock,
+    settings: Settings,
     /// What a glance at the clock may be behind by.
     margin: u64,
-    max_pending: usize,
-    /// The timer thread drops the executor last: see `shutdown::join`.
-    has_executor: bool,
-    is_driven: bool,
-    fine_ticks: bool,
-    /// It is never stopped.
-    is_global: bool,
     lifecycle: Lifecycle,
     /// The first time on the timer's clock at which a timeout never fires. Written at the start.
     end: AtomicU64,
@@ -130,8 +120,7 @@ pub(crate) struct Shared {
     /// The last boundary processed: its tasks have begun to run, or it had none.
     processed: Counter,
 
-    /// A task that holds the timer thread for longer is logged; `least_slow` is this or the tick.
-    slow_task: u64,
+    /// The tick, or the limit of a slow task if that is less.
     least_slow: u64,
     /// The time from which the next one may be logged.
     next_slow_line: AtomicU64,
@@ -161,26 +150,22 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(settings: Settings, driver: Box<dyn Driver>) -> Arc<Shared> {
+    /// A timer that was not started. Without a factory, its thread has the name of the timer and its number.
+    pub(crate) fn new(
+        settings: Settings,
+        driver: Box<dyn Driver>,
+        factory: Option<Factory>,
+    ) -> Arc<Shared> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         // Relaxed: only distinctness matters.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let factory = settings.factory.unwrap_or_else(|| {
-            let thread_name = settings.thread_name;
-            let thread_name = thread_name.unwrap_or_else(|| format!("{}-{id}", settings.name));
-            startup::default_factory(thread_name)
-        });
+        let default_name = || format!("{}-{id}", settings.name);
+        let factory = factory.unwrap_or_else(|| named_thread(default_name()));
         let shared = Arc::new(Shared {
             id,
-            name: settings.name,
-            scale: settings.scale,
             margin: settings.clock.margin(settings.scale.tick()),
-            clock: settings.clock,
-            max_pending: settings.max_pending,
-            has_executor: settings.has_executor,
-            is_driven: settings.is_driven,
-            fine_ticks: settings.fine_ticks,
-            is_global: settings.is_global,
+            least_slow: settings.slow_task.min(settings.scale.tick()),
+            settings,
             lifecycle: Lifecycle::default(),
             end: AtomicU64::new(0),
             slots: Slots::new(),
@@ -191,8 +176,6 @@ impl Shared {
             limited: CachePadded::new(AtomicUsize::new(0)),
             metrics: Metrics::default(),
             processed: Counter::default(),
-            slow_task: settings.slow_task,
-            least_slow: settings.slow_task.min(settings.scale.tick()),
             next_slow_line: AtomicU64::new(0),
             periods: Periods::default(),
             labels: Mutex::default(),
@@ -235,33 +218,33 @@ impl Shared {
     }
 
     pub(crate) fn name(&self) -> &'static str {
-        self.name
+        self.settings.name
     }
 
     #[inline]
     pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
+        &self.settings.clock
     }
 
     /// Nanoseconds on the timer's clock.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
-        self.clock.now()
+        self.settings.clock.now()
     }
 
     /// The time on the timer's clock, about: [`Clock::recent`].
     #[inline]
     pub(crate) fn recent(&self) -> u64 {
-        self.clock.recent()
+        self.settings.clock.recent()
     }
 
     pub(crate) fn scale(&self) -> Scale {
-        self.scale
+        self.settings.scale
     }
 
     /// The length of a tick.
     pub(crate) fn tick(&self) -> Duration {
-        Duration::from_nanos(self.scale.tick())
+        Duration::from_nanos(self.settings.scale.tick())
     }
 
     #[inline]
@@ -303,23 +286,25 @@ impl Shared {
 
     /// The last boundary that has passed. Only after the start.
     pub(crate) fn passed(&self) -> Tick {
-        self.passed_at(self.clock.now())
+        self.passed_at(self.settings.clock.now())
     }
 
     /// The boundary that had passed at `now`.
     pub(crate) fn passed_at(&self, now: u64) -> Tick {
-        self.scale
+        self.settings
+            .scale
             .passed(now.saturating_sub(self.lifecycle.started_at()))
     }
 
     /// Returns `true` if a manual clock drives it. Tests also have a timer of the caller's loop on such a clock.
     pub(crate) fn is_on_manual_clock(&self) -> bool {
-        !self.is_driven && self.clock.manual().is_some()
+        !self.settings.is_driven && self.settings.clock.manual().is_some()
     }
 
     /// The time of a boundary on the timer's clock.
     pub(crate) fn time_of(&self, boundary: Tick) -> Option<u64> {
-        self.scale
+        self.settings
+            .scale
             .time_of(boundary)?
             .checked_add(self.lifecycle.started_at())
     }
@@ -351,7 +336,10 @@ impl Shared {
     }
 
     fn clock_identity(&self) -> usize {
-        self.clock.manual().map_or(0, ManualClock::identity)
+        self.settings
+            .clock
+            .manual()
+            .map_or(0, ManualClock::identity)
     }
 }
 

@@ -11,6 +11,8 @@ use crate::time::{FOREVER, Tick, nanos};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How many entries ahead slots are fetched into the cache.
+const LOOKAHEAD: usize = 8;
 /// In a slot: how long before its boundary the deadline lies did not fit.
 const VERY_EARLY: u32 = u32::MAX;
 
@@ -131,7 +133,7 @@ impl Shared {
     /// Reserves a place under the limit.
     #[inline]
     fn reserve_pending(&self) -> Result<(), RejectReason> {
-        if self.max_pending == usize::MAX {
+        if self.settings.max_pending == usize::MAX {
             Ok(())
         } else {
             self.reserve_limited()
@@ -143,18 +145,18 @@ impl Shared {
         // Relaxed: the counter guards no data. One update instead of add and undo: the limit holds at all times.
         self.limited
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| {
-                (pending < self.max_pending).then_some(pending + 1)
+                (pending < self.settings.max_pending).then_some(pending + 1)
             })
             .map(drop)
             .map_err(|_| RejectReason::TooManyPending {
-                max: self.max_pending,
+                max: self.settings.max_pending,
             })
     }
 
     /// Gives a place under the limit back: the counterpart of [`Shared::reserve_pending`].
     #[inline]
     pub(crate) fn release_pending(&self) {
-        if self.max_pending != usize::MAX {
+        if self.settings.max_pending != usize::MAX {
             self.limited.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -188,7 +190,7 @@ impl Shared {
 
     #[inline]
     fn end_of(&self, due: Tick) -> u64 {
-        self.scale.time_of(due).unwrap_or(FOREVER)
+        self.settings.scale.time_of(due).unwrap_or(FOREVER)
     }
 
     /// The deadline of a slot that is due at `due`. Two racing resets may leave the distance of one with the boundary of the
@@ -210,7 +212,7 @@ impl Shared {
     fn deadline(&self, when: When) -> (Tick, u64) {
         match when {
             When::After(delay) => {
-                if let Some(now) = self.clock.glance() {
+                if let Some(now) = self.settings.clock.glance() {
                     let (due, deadline) = self.due_at(now.saturating_add(nanos(delay)), when);
                     if !self.is_in_doubt(due, deadline) {
                         return (due, deadline);
@@ -227,7 +229,7 @@ impl Shared {
     #[inline]
     fn is_in_doubt(&self, due: Tick, deadline: u64) -> bool {
         // Exact although it may overflow: the difference is at most a tick.
-        let boundary = due.0.wrapping_mul(self.scale.tick());
+        let boundary = due.0.wrapping_mul(self.settings.scale.tick());
         boundary.wrapping_sub(deadline) < self.margin
     }
 
@@ -235,7 +237,7 @@ impl Shared {
     /// registers saved.
     #[cold]
     fn deadline_after(&self, delay: Duration) -> (Tick, u64) {
-        let at = self.clock.ordered().saturating_add(nanos(delay));
+        let at = self.settings.clock.ordered().saturating_add(nanos(delay));
         self.due_at(at, When::After(delay))
     }
 
@@ -245,28 +247,26 @@ impl Shared {
         if at >= self.end.load(Ordering::Relaxed) {
             return self.no_deadline(at);
         }
-        let deadline = at.saturating_sub(self.lifecycle.started_at());
-        let due = self.scale.due_in_time(deadline);
-        if matches!(when, When::At(_)) && (due <= self.processed() || self.is_before_manual(at)) {
-            return self.passed_deadline(deadline);
+        let mut deadline = at.saturating_sub(self.lifecycle.started_at());
+        let mut due = self.settings.scale.due_in_time(deadline);
+        if matches!(when, When::At(_)) && due <= self.processed() {
+            // The timer thread fires it at the next boundary. Time before the call is not lateness.
+            due = self.processed();
+            deadline = self.end_of(due);
         }
         // A manual clock stands on the boundary whose tasks are running.
-        let coming = self.clock.manual().map_or(0, |_| self.processed.get() + 1);
+        let coming = self
+            .settings
+            .clock
+            .manual()
+            .map_or(0, |_| self.processed.get() + 1);
         (due.max(Tick(coming)), deadline)
-    }
-
-    /// Returns `true` if a manual clock has passed a time. The boundaries up to there count as processed, although those
-    /// without work are noted later.
-    #[inline]
-    fn is_before_manual(&self, at: u64) -> bool {
-        let clock = self.clock.manual();
-        clock.is_some_and(|clock| at < clock.nanos())
     }
 
     /// Returns `true` if the timer has begun to process the boundary of a deadline on its clock, or a later one.
     pub(crate) fn is_due(&self, deadline: u64) -> bool {
         let deadline = deadline.saturating_sub(self.lifecycle.started_at());
-        self.scale.due(deadline) <= self.processed()
+        self.settings.scale.due(deadline) <= self.processed()
     }
 
     #[cold]
@@ -276,21 +276,6 @@ impl Shared {
             at => at.saturating_sub(self.lifecycle.started_at()),
         };
         (Tick::NEVER, deadline)
-    }
-
-    /// A deadline before the last boundary processed is moved to that boundary: time before the call is not lateness. On a
-    /// system clock, the timer thread fires it at the next boundary.
-    #[cold]
-    fn passed_deadline(&self, deadline: u64) -> (Tick, u64) {
-        let mut processed = self.processed();
-        let mut coming = Tick::ZERO;
-        if let Some(clock) = self.clock.manual() {
-            let elapsed = clock.nanos().saturating_sub(self.started_at());
-            processed = processed.max(self.scale.passed(elapsed.saturating_sub(1)));
-            coming = processed.next();
-        }
-        let deadline = deadline.max(self.scale.time_of(processed).unwrap_or(0));
-        (self.scale.due(deadline).max(coming), deadline)
     }
 
     /// Sees to it that the timer thread finds a slot in time that is armed, and due at `due`.
@@ -325,12 +310,10 @@ impl Shared {
     #[cold]
     fn passed_for(&self, when: When) -> Tick {
         match when {
-            When::At(_) if !self.is_on_manual_clock() => {
-                // No look at the clock. The boundaries that the timer has processed have passed. That is no later than the
-                // truth, so at worst the worker catches up with more boundaries than it would have to.
-                self.processed()
-            }
-            _ => self.passed(),
+            // No look at the clock. The boundaries that the timer has processed have passed. That is no later than the
+            // truth, so at worst the worker catches up with more boundaries than it would have to.
+            When::At(_) => self.processed(),
+            When::After(_) => self.passed(),
         }
     }
 
@@ -359,14 +342,19 @@ impl Shared {
 }
 
 impl Liveness for Shared {
-    #[inline]
-    fn prefetch(&self, entry: Entry) {
-        self.slot(entry.slot()).prefetch();
-    }
-
-    #[inline]
-    fn is_dead(&self, entry: Entry) -> bool {
-        self.slot(entry.slot()).is_dead(entry)
+    fn remove_dead(&self, entries: &mut Vec<Entry>) {
+        let mut kept = 0;
+        for place in 0..entries.len() {
+            if let Some(ahead) = entries.get(place + LOOKAHEAD) {
+                self.slot(ahead.slot()).prefetch();
+            }
+            let entry = entries[place];
+            if !self.slot(entry.slot()).is_dead(entry) {
+                entries[kept] = entry;
+                kept += 1;
+            }
+        }
+        entries.truncate(kept);
     }
 }
 

@@ -30,7 +30,7 @@ use std::sync::Arc;
 impl Shared {
     /// Stops the timer and returns what was pending.
     pub(crate) fn stop(self: &Arc<Self>) -> Result<Vec<Timeout>, StopError> {
-        if self.is_global {
+        if self.settings.is_global {
             return Err(StopError::Global);
         }
         if self.is_driven_here() || reentrancy::is_starting(self.id) {
@@ -111,15 +111,15 @@ fn end_before_start(shared: &Arc<Shared>) {
 /// Ends a timer that has just been shut down: wakes the worker; without a thread, ends it on this thread unless another
 /// one runs the driver.
 fn end_running(shared: &Arc<Shared>) {
-    if shared.is_driven {
+    if shared.settings.is_driven {
         end_and_leave_driver(shared);
         // Last: it may call the timer, and wait for its end.
         return shared.queue.wake_worker();
     }
-    if shared.clock.manual().is_none() {
+    if shared.settings.clock.manual().is_none() {
         return shared.queue.wake_worker();
     }
-    if shared.has_executor {
+    if shared.settings.has_executor {
         // Its drop may wait for a job that is this thread, or waits for it.
         return end_and_leave_driver(shared);
     }
@@ -149,7 +149,7 @@ fn end_and_leave_driver(shared: &Arc<Shared>) {
 fn join(shared: &Shared) {
     shared.lifecycle.wait_spawned();
     let thread = shared.thread.lock().take();
-    if shared.has_executor {
+    if shared.settings.has_executor {
         return;
     }
     if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
@@ -170,7 +170,7 @@ pub(super) fn detach_thread(shared: &Shared) {
 /// Ends the timer, on the thread that ran the driver last: see the head of this module.
 /// Drops the driver, unless the caller leaves that to another thread.
 pub(super) fn finalize(shared: &Arc<Shared>, driver: Option<Box<dyn Driver>>) {
-    shared.lifecycle.set_stopped_at(shared.clock.now());
+    shared.lifecycle.set_stopped_at(shared.settings.clock.now());
     let (futures, left) = collect_pending(shared);
     futures.iter().for_each(Timeout::wake_future);
     drop(futures);
@@ -208,7 +208,7 @@ fn collect_pending(shared: &Arc<Shared>) -> (Vec<Timeout>, Vec<Timeout>) {
 /// Drops unprocessed timeouts and logs their number.
 fn drop_leftovers(shared: &Shared, left: Vec<Timeout>) {
     if !left.is_empty() {
-        let (name, count) = (shared.name, left.len());
+        let (name, count) = (shared.settings.name, left.len());
         log_catching(
             log::Level::Warn,
             format_args!("{name} was dropped with {count} pending timeouts; they will not run"),

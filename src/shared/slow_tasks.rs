@@ -24,18 +24,18 @@ impl Shared {
 
     #[cold]
     fn note_slow_task(&self, slot: SlotId, taken: u64, now: u64) {
-        if taken > self.scale.tick() {
+        if taken > self.settings.scale.tick() {
             self.metrics.shared.slow_tasks.add(1);
         }
         // Relaxed: only the timer thread, one at a time, gets as far as that.
         let is_time = || now >= self.next_slow_line.load(Ordering::Relaxed);
-        if taken <= self.slow_task || !self.is_driven_here() || !is_time() {
+        if taken <= self.settings.slow_task || !self.is_driven_here() || !is_time() {
             return;
         }
         let next = now.saturating_add(LOG_PAUSE_NANOS);
         self.next_slow_line.store(next, Ordering::Relaxed);
         let name = TaskName("a task", self, slot);
-        let [taken, limit] = [taken, self.slow_task].map(Duration::from_nanos);
+        let [taken, limit] = [taken, self.settings.slow_task].map(Duration::from_nanos);
         log_catching(
             log::Level::Warn,
             format_args!("{name} held the timer thread for {taken:?}; slow_task is {limit:?}"),

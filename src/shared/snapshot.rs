@@ -17,7 +17,7 @@ impl Shared {
         if self.is_done() {
             return 0;
         }
-        if self.max_pending != usize::MAX {
+        if self.settings.max_pending != usize::MAX {
             // One counter, so that no reading exceeds the limit.
             return self.limited.load(Ordering::Relaxed);
         }

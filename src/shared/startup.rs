@@ -18,9 +18,9 @@ use std::sync::{Arc, Weak};
 /// Starts a thread that runs the given job.
 pub(crate) type Factory = Arc<dyn Fn(Job) -> io::Result<JoinHandle<()>> + Send + Sync>;
 
-/// The factory of a timer that is not given one.
-pub(super) fn default_factory(thread_name: String) -> Factory {
-    Arc::new(move |job| thread::Builder::new().name(thread_name.clone()).spawn(job))
+/// Starts a thread of that name.
+pub(crate) fn named_thread(name: String) -> Factory {
+    Arc::new(move |job| thread::Builder::new().name(name.clone()).spawn(job))
 }
 
 impl Shared {
@@ -39,7 +39,7 @@ impl Shared {
             StartDecision::Stopped => Err(StartError::Stopped),
             StartDecision::Starting => {
                 let _orphan = OrphanGuard(self);
-                if let Some(clock) = self.clock.manual() {
+                if let Some(clock) = self.settings.clock.manual() {
                     let timer: Weak<Shared> = Arc::downgrade(self);
                     clock.register(timer);
                     self.set_started();
@@ -54,9 +54,10 @@ impl Shared {
 
     /// The timer counts from now on.
     fn set_started(&self) {
-        let now = self.clock.now();
+        let now = self.settings.clock.now();
         // Relaxed: written before STARTED, as the start itself.
-        self.end.store(self.scale.end(now), Ordering::Relaxed);
+        self.end
+            .store(self.settings.scale.end(now), Ordering::Relaxed);
         self.lifecycle.started(now);
     }
 
@@ -121,13 +122,10 @@ impl StartHandshake {
 
     /// Waits for Running, or for Failed, with the text of the error.
     fn wait(&self) -> Result<(), &'static str> {
-        let mut outcome = self.outcome.lock();
-        loop {
-            match *outcome {
-                Outcome::Open | Outcome::Begun => self.decided.wait(&mut outcome),
-                Outcome::Running => return Ok(()),
-                Outcome::Failed(message) => return Err(message),
-            }
+        let is_open = |outcome: &Outcome| matches!(outcome, Outcome::Open | Outcome::Begun);
+        match *self.decided.wait_while(self.outcome.lock(), is_open) {
+            Outcome::Failed(message) => Err(message),
+            _ => Ok(()),
         }
     }
 }
@@ -203,7 +201,7 @@ impl WorkerJob {
             return;
         };
         shared.queue.register_worker();
-        let _slack = shared.fine_ticks.then(ThreadSetting::finest_slack);
+        let _slack = shared.settings.fine_ticks.then(ThreadSetting::finest_slack);
         let _slice = ThreadSetting::shortest_slice();
         shared.set_started();
         self.handshake.advance(Outcome::Begun, Outcome::Running);

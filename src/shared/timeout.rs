@@ -227,7 +227,7 @@ impl Timeout {
     /// ```
     #[inline]
     pub fn reset_at(&self, deadline: Instant) -> bool {
-        self.reset_to(When::At(self.shared().clock.time_of(deadline)))
+        self.reset_to(When::At(self.shared().clock().time_of(deadline)))
     }
 
     /// Its deadline; for a periodic timeout, that of its next run. `None` if it never fires.
@@ -254,7 +254,10 @@ impl Timeout {
         }
         let deadline = shared.deadline_of(self.slot, due);
         let started = shared.lifecycle.started_at();
-        shared.clock.instant_of(deadline.saturating_add(started))
+        shared
+            .settings
+            .clock
+            .instant_of(deadline.saturating_add(started))
     }
 
     /// The time to its deadline; zero when it is due, has fired or was cancelled.
@@ -276,7 +279,7 @@ impl Timeout {
         let shared = self.shared();
         let status = self.slot().status();
         let now = match status.phase {
-            Phase::Pending => shared.clock.recent(),
+            Phase::Pending => shared.settings.clock.recent(),
             Phase::Stopped => shared.lifecycle.stopped_at(),
             _ => return Duration::ZERO,
         };

@@ -60,13 +60,13 @@ pub(crate) trait Driven: Send + Sync {
     /// Returns `true` if this thread runs one of its tasks.
     fn is_in_task_here(&self) -> bool;
 
-    /// The time of the next boundary that has work. The clock reads `now`.
-    fn next_due(&self, now: u64) -> Option<u64>;
+    /// Counts the boundaries before the present as processed, up to the next that has work, and returns the time of that one.
+    fn next_due(&self) -> Option<u64>;
 
-    /// Processes every boundary that the clock has reached.
+    /// Processes every boundary that the clock has reached. Counts as a wake-up.
     fn turn(self: Arc<Self>);
 
-    /// Counts all boundaries up to now as processed.
+    /// The same where no boundary has work: all count as processed.
     fn catch_up(self: Arc<Self>);
 }
 
@@ -137,6 +137,12 @@ impl ManualClock {
         let target = self.nanos().saturating_add(nanos(by));
         while let Some((time, timer)) = self.next_timer(target) {
             self.set(time);
+            // What a task schedules on another timer is not placed before the present.
+            for other in self.timers() {
+                if !Arc::ptr_eq(&other, &timer) {
+                    other.next_due();
+                }
+            }
             timer.turn();
         }
         self.set(target);
@@ -185,10 +191,9 @@ impl ManualClock {
 
     /// The earliest boundary up to `target` that any timer has work at.
     fn next_timer(&self, target: u64) -> Option<(u64, Arc<dyn Driven>)> {
-        let now = self.nanos();
         self.timers()
             .into_iter()
-            .filter_map(|timer| Some((timer.next_due(now)?, timer)))
+            .filter_map(|timer| Some((timer.next_due()?, timer)))
             .filter(|(time, _)| *time <= target)
             // The first of equals: the timer that started first.
             .min_by_key(|(time, _)| *time)
@@ -208,11 +213,8 @@ struct AdvanceGuard<'a>(&'a State);
 
 impl AdvanceGuard<'_> {
     fn acquire(state: &State) -> AdvanceGuard<'_> {
-        let mut advancing = state.advancing.lock();
-        while *advancing {
-            state.advanced.wait(&mut advancing);
-        }
-        *advancing = true;
+        let advancing = state.advancing.lock();
+        *state.advanced.wait_while(advancing, |advancing| *advancing) = true;
         AdvanceGuard(state)
     }
 }
@@ -220,7 +222,7 @@ impl AdvanceGuard<'_> {
 impl Drop for AdvanceGuard<'_> {
     fn drop(&mut self) {
         *self.0.advancing.lock() = false;
-        self.0.advanced.notify_one();
+        self.0.advanced.notify_all();
     }
 }
 

@@ -50,7 +50,11 @@ pub use period::Period;
 pub(crate) use period::next_at_fixed_rate;
 pub(crate) use scale::{FOREVER, Scale, nanos};
 pub(crate) use slack::ThreadSetting;
-pub(crate) use tick::Tick;
+#[cfg_attr(
+    not(feature = "unstable-wheels"),
+    expect(unreachable_pub, reason = "for wheels from outside")
+)]
+pub use tick::Tick;
 
 /// Elsewhere every time is the system's.
 #[cfg(not(all(

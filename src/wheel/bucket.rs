@@ -1,6 +1,5 @@
 //! A bucket: a vector of entries in the order of insertion.
 
-use super::LOOKAHEAD;
 use crate::entry::{Entry, Liveness};
 use crate::time::Tick;
 use std::mem;
@@ -105,22 +104,11 @@ impl Bucket {
     }
 
     /// Removes the dead entries, keeps the order of the others, and returns the number removed.
-    pub(super) fn sweep(&mut self, liveness: &impl Liveness) -> usize {
+    pub(super) fn sweep(&mut self, liveness: &dyn Liveness) -> usize {
         let before = self.entries.len();
-        let mut kept = 0;
-        for index in 0..before {
-            if let Some(&ahead) = self.entries.get(index + LOOKAHEAD) {
-                liveness.prefetch(ahead);
-            }
-            let entry = self.entries[index];
-            if !liveness.is_dead(entry) {
-                self.entries[kept] = entry;
-                kept += 1;
-            }
-        }
-        self.entries.truncate(kept);
+        liveness.remove_dead(&mut self.entries);
         self.give_slack_back();
-        before - kept
+        before - self.entries.len()
     }
 
     fn give_slack_back(&mut self) {

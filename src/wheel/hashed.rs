@@ -115,27 +115,6 @@ impl HashedWheel {
         let in_group = self.buckets.earliest_in_group(index, coming);
         self.earliest.set(index / GROUP, in_group, coming);
     }
-
-    /// Sweeps the next bucket that has entries, and returns how many it had.
-    fn sweep_one(&mut self, liveness: &impl Liveness) -> usize {
-        let next = self
-            .buckets
-            .next_occupied(self.sweep_from)
-            .or_else(|| self.buckets.next_occupied(0));
-        let Some(index) = next else { return 0 };
-        self.sweep_from = index + 1;
-        let Some(bucket) = self.buckets.occupied_mut(index) else {
-            return 0;
-        };
-        let looked = bucket.len();
-        let removed = bucket.sweep(liveness);
-        if removed > 0 {
-            self.len -= removed;
-            let earliest = bucket.earliest_due();
-            self.refresh_minimum(index, earliest);
-        }
-        looked
-    }
 }
 
 impl Wheel for HashedWheel {
@@ -171,7 +150,7 @@ impl Wheel for HashedWheel {
         self.earliest.first()
     }
 
-    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, _: &impl Liveness) {
+    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, _: &dyn Liveness) {
         debug_assert!(self.now < to);
         debug_assert!(self.next_expiration().is_none_or(|work| to <= work));
         self.now = to;
@@ -180,12 +159,22 @@ impl Wheel for HashedWheel {
         }
     }
 
-    fn sweep(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
-        // At most one round.
-        let limit = limit.clamp(1, self.len.max(1));
-        let mut looked = 0;
-        while looked < limit && self.len > 0 {
-            looked += self.sweep_one(liveness);
+    fn sweep_bucket(&mut self, liveness: &dyn Liveness) -> usize {
+        let next = self
+            .buckets
+            .next_occupied(self.sweep_from)
+            .or_else(|| self.buckets.next_occupied(0));
+        let Some(index) = next else { return 0 };
+        self.sweep_from = index + 1;
+        let Some(bucket) = self.buckets.occupied_mut(index) else {
+            return 0;
+        };
+        let looked = bucket.len();
+        let removed = bucket.sweep(liveness);
+        if removed > 0 {
+            self.len -= removed;
+            let earliest = bucket.earliest_due();
+            self.refresh_minimum(index, earliest);
         }
         looked
     }

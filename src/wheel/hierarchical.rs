@@ -24,8 +24,8 @@
 //! reaches the head, and is discarded; a bucket that is emptied and filled again gets a second item, and the later one
 //! is discarded. When half of the queue may be such stale items, they are removed.
 
+use super::Wheel;
 use super::bucket_array::BucketArray;
-use super::{LOOKAHEAD, Wheel};
 use crate::entry::{Entry, Liveness};
 use crate::metrics::WheelCounters;
 use crate::time::Tick;
@@ -197,7 +197,7 @@ impl HierarchicalWheel {
     }
 
     /// Hands out the bucket at `place`, or cascades it.
-    fn expire(&mut self, place: Place, due: &mut Vec<Entry>, liveness: &impl Liveness) {
+    fn expire(&mut self, place: Place, due: &mut Vec<Entry>, liveness: &dyn Liveness) {
         let array = &mut self.levels[place.level].buckets;
         let Some(bucket) = array.occupied_mut(place.bucket) else {
             return;
@@ -211,23 +211,20 @@ impl HierarchicalWheel {
         if is_lowest {
             self.len -= taken;
         } else {
-            self.cascade(&entries, due, liveness);
+            self.cascade(entries, due, liveness);
         }
     }
 
     /// Inserts the entries of a bucket again, except the dead ones.
-    fn cascade(&mut self, entries: &[Entry], due: &mut Vec<Entry>, liveness: &impl Liveness) {
-        for (index, &entry) in entries.iter().enumerate() {
-            if let Some(&ahead) = entries.get(index + LOOKAHEAD) {
-                liveness.prefetch(ahead);
-            }
+    fn cascade(&mut self, mut entries: Vec<Entry>, due: &mut Vec<Entry>, liveness: &dyn Liveness) {
+        self.len -= entries.len();
+        liveness.remove_dead(&mut entries);
+        for entry in entries {
             if entry.due() <= self.now {
                 due.push(entry);
-                self.len -= 1;
-            } else if liveness.is_dead(entry) {
-                self.len -= 1;
             } else {
                 self.insert_at(entry, entry.due());
+                self.len += 1;
                 self.counters.cascaded += 1;
             }
         }
@@ -272,29 +269,6 @@ impl HierarchicalWheel {
         }
         None
     }
-
-    /// Sweeps the next bucket that has entries, and returns how many it had.
-    fn sweep_one(&mut self, liveness: &impl Liveness) -> usize {
-        let next = self
-            .next_occupied(self.sweep_from)
-            .or_else(|| self.next_occupied(Place::default()));
-        let Some(place) = next else { return 0 };
-        self.sweep_from = Place {
-            bucket: place.bucket + 1,
-            ..place
-        };
-        let array = &mut self.levels[place.level].buckets;
-        let Some(bucket) = array.occupied_mut(place.bucket) else {
-            return 0;
-        };
-        let looked = bucket.len();
-        self.len -= bucket.sweep(liveness);
-        if bucket.is_empty() {
-            array.vacate(place.bucket);
-            self.emptied += 1;
-        }
-        looked
-    }
 }
 
 impl Wheel for HierarchicalWheel {
@@ -320,7 +294,7 @@ impl Wheel for HierarchicalWheel {
         self.queue.peek().map(|head| head.start.0)
     }
 
-    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, liveness: &impl Liveness) {
+    fn advance(&mut self, to: Tick, due: &mut Vec<Entry>, liveness: &dyn Liveness) {
         debug_assert!(self.now < to);
         debug_assert!(self.next_expiration().is_none_or(|work| to <= work));
         self.now = to;
@@ -331,14 +305,26 @@ impl Wheel for HierarchicalWheel {
         self.tidy_queue();
     }
 
-    fn sweep(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
-        // At most one round.
-        let limit = limit.clamp(1, self.len.max(1));
-        let mut looked = 0;
-        while looked < limit && self.len > 0 {
-            looked += self.sweep_one(liveness);
+    fn sweep_bucket(&mut self, liveness: &dyn Liveness) -> usize {
+        let next = self
+            .next_occupied(self.sweep_from)
+            .or_else(|| self.next_occupied(Place::default()));
+        let Some(place) = next else { return 0 };
+        self.sweep_from = Place {
+            bucket: place.bucket + 1,
+            ..place
+        };
+        let array = &mut self.levels[place.level].buckets;
+        let Some(bucket) = array.occupied_mut(place.bucket) else {
+            return 0;
+        };
+        let looked = bucket.len();
+        self.len -= bucket.sweep(liveness);
+        if bucket.is_empty() {
+            array.vacate(place.bucket);
+            self.emptied += 1;
+            self.tidy_queue();
         }
-        self.tidy_queue();
         looked
     }
 

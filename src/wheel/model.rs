@@ -4,7 +4,7 @@
 use super::Wheel;
 use super::hashed::HashedWheel;
 use super::hierarchical::HierarchicalWheel;
-use crate::entry::{Entry, SlotId};
+use crate::entry::{Entry, Liveness, SlotId};
 use crate::time::Tick;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -57,6 +57,16 @@ impl Checked for HierarchicalWheel {
     fn check(&self) {
         self.check();
     }
+}
+
+/// Sweeps whole buckets until so many entries have been looked at, and none of them twice.
+pub(super) fn sweep(wheel: &mut impl Wheel, limit: usize, liveness: &dyn Liveness) -> usize {
+    let limit = limit.min(wheel.len());
+    let mut looked = 0;
+    while looked < limit {
+        looked += wheel.sweep_bucket(liveness);
+    }
+    looked
 }
 
 /// A sorted map from boundaries to what is due at them.
@@ -178,9 +188,8 @@ impl<W: Checked> Pair<W> {
     pub(super) fn sweep(&mut self, limit: usize) -> usize {
         let before = self.wheel.len();
         let (dead, model) = (&self.dead, RefCell::new(&mut self.model));
-        let looked = self
-            .wheel
-            .sweep(limit, &|entry| model.borrow_mut().bury(dead, entry));
+        let bury = |entry| model.borrow_mut().bury(dead, entry);
+        let looked = sweep(&mut self.wheel, limit, &bury);
         // Whole buckets, and none of them twice.
         let enough = limit.min(before)..=before;
         assert!(enough.contains(&looked), "{looked} of {before}");

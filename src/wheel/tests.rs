@@ -1,13 +1,11 @@
 //! The contract of a wheel, once for both: everything here is held against the model.
 
-use super::LOOKAHEAD;
 use super::hashed::HashedWheel;
 use super::hierarchical::HierarchicalWheel;
-use super::model::{Checked, LAST, Pair, Rng, Seed, entry};
-use crate::entry::{Entry, Liveness};
+use super::model::{Checked, LAST, Pair, Rng, Seed, entry, sweep};
+use crate::entry::Entry;
 use crate::time::Tick;
-use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::cell::RefCell;
 
 /// The number of schedules that each wheel is tried with: every size with every scale, several times.
 const SCHEDULES: u64 = 1500;
@@ -35,7 +33,6 @@ for_both_wheels! {
     a_wheel_swept_empty_has_no_work
     memory_follows_the_number_of_entries
     a_bucket_starts_with_room_for_as_many_as_the_last_one_handed_out
-    a_judge_is_told_ahead_what_it_will_be_asked_about
     nothing_is_handed_out_into_a_full_buffer_but_behind_it
 }
 
@@ -157,7 +154,7 @@ fn a_sweep_looks_at_every_entry_once_a_round<W: Checked>() {
             let seen = RefCell::new(Vec::new());
             let mut looked = 0;
             while looked < 50 {
-                looked += pair.wheel.sweep(step.min(50 - looked), &|entry: Entry| {
+                looked += sweep(&mut pair.wheel, step.min(50 - looked), &|entry: Entry| {
                     seen.borrow_mut().push(entry.slot().number());
                     false
                 });
@@ -242,7 +239,7 @@ fn memory_follows_the_number_of_entries<W: Checked>() {
         (16 * ENTRIES..=32 * ENTRIES).contains(&(full as u64)),
         "{full} bytes"
     );
-    wheel.sweep(ENTRIES as usize, &|entry: Entry| {
+    sweep(&mut wheel, ENTRIES as usize, &|entry: Entry| {
         entry.slot().number() % 100 != 0
     });
     let swept = wheel.bytes() - empty;
@@ -275,54 +272,6 @@ fn a_bucket_starts_with_room_for_as_many_as_the_last_one_handed_out<W: Checked>(
         wheel.insert(entry(now + 2, 0));
         assert_eq!(wheel.bytes() - before, room * size_of::<Entry>());
         run_out(&mut wheel);
-    }
-}
-
-/// Says that all are alive, and takes note of what it was told ahead.
-#[derive(Default)]
-struct Listener {
-    told: RefCell<HashSet<u32>>,
-    /// Asked about without having been told ahead.
-    surprises: Cell<usize>,
-}
-
-impl Liveness for Listener {
-    fn prefetch(&self, entry: Entry) {
-        self.told.borrow_mut().insert(entry.slot().number());
-    }
-
-    fn is_dead(&self, entry: Entry) -> bool {
-        let told = self.told.borrow().contains(&entry.slot().number());
-        let surprises = self.surprises.get() + usize::from(!told);
-        self.surprises.set(surprises);
-        false
-    }
-}
-
-/// Nothing depends on it but speed, and that much.
-fn a_judge_is_told_ahead_what_it_will_be_asked_about<W: Checked>() {
-    const ENTRIES: u32 = 100;
-    let mut wheel = W::make(4);
-    for slot in 0..ENTRIES {
-        wheel.insert(entry(1000, slot));
-    }
-    let sweep = Listener::default();
-    wheel.sweep(usize::MAX, &sweep);
-    assert_eq!(
-        sweep.surprises.get(),
-        LOOKAHEAD,
-        "the first few of a bucket"
-    );
-    let told = sweep.told.into_inner();
-    assert_eq!(told, (LOOKAHEAD as u32..ENTRIES).collect());
-
-    // To the first cascade, if there are any.
-    let cascade = Listener::default();
-    let work = wheel.next_expiration().unwrap();
-    let mut due = Vec::new();
-    wheel.advance(work, &mut due, &cascade);
-    if due.is_empty() {
-        assert_eq!(cascade.surprises.get(), LOOKAHEAD);
     }
 }
 

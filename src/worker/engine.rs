@@ -21,6 +21,7 @@ mod filing;
 mod memory;
 mod sweep;
 
+use super::AnyWheel;
 use super::execute::{self, Executor};
 use crate::catch_panic::catch_panic;
 use crate::entry::{Entry, SlotId};
@@ -28,7 +29,6 @@ use crate::queue::Reader;
 use crate::shared::Shared;
 use crate::slots::{ClaimResult, Kind};
 use crate::time::Tick;
-use crate::wheel::Wheel;
 use memory::MemoryBack;
 use std::cell::Cell;
 use std::mem;
@@ -48,8 +48,8 @@ struct Waiting {
 }
 
 /// The timer thread's own state.
-pub(crate) struct Engine<W> {
-    wheel: W,
+pub(crate) struct Engine {
+    wheel: AnyWheel,
     reader: Reader,
     /// Taken from the queue and not filed yet, because they were more than might move: the one that was armed first is last.
     backlog: Vec<Waiting>,
@@ -76,8 +76,8 @@ pub(crate) struct Engine<W> {
     weighed: Cell<usize>,
 }
 
-impl<W: Wheel> Engine<W> {
-    pub(crate) fn new(wheel: W, executor: Option<Executor>, max_transfers: usize) -> Engine<W> {
+impl Engine {
+    pub(crate) fn new(wheel: AnyWheel, executor: Option<Executor>, max_transfers: usize) -> Engine {
         Engine {
             wheel,
             reader: Reader::default(),
@@ -269,7 +269,7 @@ impl<W: Wheel> Engine<W> {
     }
 }
 
-impl<W> Drop for Engine<W> {
+impl Drop for Engine {
     fn drop(&mut self) {
         let executor = self.executor.take();
         catch_panic("the drop of the executor", || drop(executor));

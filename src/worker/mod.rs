@@ -1,11 +1,11 @@
-//! The three ways to drive an [`Engine`], which differ in how they wait: a thread sleeps ([`Driver::run`]), a caller's loop
-//! asks how long it may ([`Driver::next_due`], [`Driver::turn`]), and a manual clock moves to the next boundary at once
-//! ([`Driver::next_tick`], [`Driver::turn`]).
+//! How an [`Engine`] is driven. A thread of the timer's own, a caller's loop and a manual clock take the same steps and
+//! differ in the wait: the thread sleeps ([`Driver::run`]), the caller's loop asks how long it may sleep
+//! ([`Driver::next_due`]), and a manual clock moves to the next boundary at once ([`Driver::next_boundary`]).
 
 mod engine;
 mod execute;
 
-pub(crate) use engine::Engine;
+use engine::Engine;
 pub(crate) use execute::Executor;
 
 use crate::queue::WakeReason;
@@ -17,25 +17,29 @@ use crate::wheel::hierarchical::HierarchicalWheel;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Makes a driver over a hashed wheel of so many buckets, a power of two, of its executor and the most transfers per tick.
-pub(crate) fn hashed(buckets: usize) -> impl FnOnce(Option<Executor>, usize) -> Box<dyn Driver> {
-    move |executor, max_transfers| {
-        let wheel = HashedWheel::new(buckets);
-        Box::new(Engine::new(wheel, executor, max_transfers))
-    }
+/// Either wheel: the engine is compiled once for both.
+pub(crate) type AnyWheel = Box<dyn Wheel>;
+
+/// A hashed wheel of so many buckets, a power of two.
+pub(crate) fn hashed(buckets: usize) -> AnyWheel {
+    Box::new(HashedWheel::new(buckets))
 }
 
-/// The same over a hierarchical wheel with so many buckets a level.
-pub(crate) fn hierarchical(
-    buckets: usize,
-) -> impl FnOnce(Option<Executor>, usize) -> Box<dyn Driver> {
-    move |executor, max_transfers| {
-        let wheel = HierarchicalWheel::new(buckets);
-        Box::new(Engine::new(wheel, executor, max_transfers))
-    }
+/// A hierarchical wheel with so many buckets a level.
+pub(crate) fn hierarchical(buckets: usize) -> AnyWheel {
+    Box::new(HierarchicalWheel::new(buckets))
 }
 
-impl<W: Wheel> Driver for Engine<W> {
+/// The driver of a timer that moves at most `max_transfers` entries to the wheel at a tick.
+pub(crate) fn driver(
+    wheel: AnyWheel,
+    executor: Option<Executor>,
+    max_transfers: usize,
+) -> Box<dyn Driver> {
+    Box::new(Engine::new(wheel, executor, max_transfers))
+}
+
+impl Driver for Engine {
     fn run(&mut self, shared: &Arc<Shared>) {
         while !shared.is_shutdown() {
             let passed = shared.passed();
@@ -52,11 +56,13 @@ impl<W: Wheel> Driver for Engine<W> {
 
     fn turn(&mut self, shared: &Arc<Shared>) -> usize {
         let passed = shared.passed();
-        shared.metrics().worker.wakeups.add(1);
         self.end_planned_sleep(shared);
         let before = self.fired;
         while self.step(shared, passed) {}
-        self.catch_up(shared, passed);
+        self.skip_idle_ticks(shared, passed);
+        while self.sweep(shared) {}
+        self.check_memory(shared);
+        while self.give_memory_back(shared) {}
         (self.fired - before) as usize
     }
 
@@ -73,16 +79,9 @@ impl<W: Wheel> Driver for Engine<W> {
         None
     }
 
-    fn next_tick(&mut self, shared: &Shared, passed: Tick) -> Tick {
+    fn next_boundary(&mut self, shared: &Shared, passed: Tick) -> Tick {
         self.skip_idle_ticks(shared, passed);
-        Engine::next_tick(self, shared)
-    }
-
-    fn catch_up(&mut self, shared: &Shared, passed: Tick) {
-        self.skip_idle_ticks(shared, passed);
-        while self.sweep(shared) {}
-        self.check_memory(shared);
-        while self.give_memory_back(shared) {}
+        self.next_tick(shared)
     }
 
     fn publish_counters(&self, shared: &Shared) {
@@ -92,7 +91,7 @@ impl<W: Wheel> Driver for Engine<W> {
 
 /// Sleeps until the next boundary that has work, or until a push wakes the timer thread. [`crate::queue::parker`] argues
 /// why no wake-up is lost.
-fn sleep(shared: &Shared, engine: &mut Engine<impl Wheel>) {
+fn sleep(shared: &Shared, engine: &mut Engine) {
     let wakeup = engine.next_tick(shared);
     let room = engine.can_transfer_before(wakeup);
     let until = || {

@@ -1,9 +1,9 @@
 //! The settings that a builder collects, their checks, and the timer built from them.
 
 use crate::error::ConfigError;
-use crate::shared::{Driver, Factory, Settings, Shared};
+use crate::shared::{Factory, Settings, Shared, named_thread};
 use crate::time::{Clock, ManualClock, Scale, nanos};
-use crate::worker::Executor;
+use crate::worker::{self, AnyWheel, Executor};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,14 +35,6 @@ impl Options {
             buckets,
             max_transfers: 100_000,
             ..Options::default()
-        }
-    }
-
-    /// A manual clock drives its timers itself.
-    pub(super) fn check_clock_of_driven(&self) -> Result<(), ConfigError> {
-        match self.clock {
-            Some(_) => Err(ConfigError::DrivenClock),
-            None => Ok(()),
         }
     }
 
@@ -82,12 +74,12 @@ impl Options {
         Ok(Scale::new(nanos(tick.max(shortest))))
     }
 
-    /// Makes the timer, with a driver that is given the executor and the most transfers per tick.
+    /// Makes the timer.
     pub(super) fn build(
         self,
         is_driven: bool,
         name: &'static str,
-        driver: impl FnOnce(Option<Executor>, usize) -> Box<dyn Driver>,
+        wheel: impl FnOnce(usize) -> AnyWheel,
     ) -> Result<Arc<Shared>, ConfigError> {
         let scale = self.check(is_driven)?;
         let settings = Settings {
@@ -100,15 +92,15 @@ impl Options {
                 None => Clock::system(),
             },
             max_pending: self.max_pending.unwrap_or(usize::MAX),
-            factory: self.factory,
-            thread_name: self.thread_name,
             has_executor: self.executor.is_some(),
             is_driven,
             fine_ticks: self.fine_ticks,
             slow_task: self.slow_task.map_or(u64::MAX, nanos),
             is_global: self.is_global,
         };
-        let driver = driver(self.executor, self.max_transfers);
-        Ok(Shared::new(settings, driver))
+        let wheel = wheel(self.buckets);
+        let driver = worker::driver(wheel, self.executor, self.max_transfers);
+        let factory = self.factory.or_else(|| self.thread_name.map(named_thread));
+        Ok(Shared::new(settings, driver, factory))
     }
 }

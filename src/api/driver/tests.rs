@@ -2,6 +2,7 @@
 //! so what `turn` and `next_due` must answer is known to the nanosecond.
 
 use super::TimerDriver;
+use crate::api::timer::{self, WheelTimer};
 use crate::{
     HashedWheelTimer, HashedWheelTimerBuilder, HierarchicalWheelTimer,
     HierarchicalWheelTimerBuilder, ManualClock, Timeout, TimerHandle,
@@ -35,14 +36,17 @@ fn on_clock(clock: &ManualClock, hierarchical: bool) -> (Owner, TimerDriver) {
         let shared = builder.tick_duration(tick).clock(clock).build_shared(true);
         let shared = shared.unwrap();
         let driver = TimerDriver::start(&shared);
-        let owner = Owner::Hierarchical(HierarchicalWheelTimer::from_shared(shared));
+        let owner = Owner::Hierarchical(WheelTimer::from_owner(timer::Owner::new(shared)));
         return (owner, driver);
     }
     let builder = HashedWheelTimerBuilder::default().ticks_per_wheel(8);
     let shared = builder.tick_duration(tick).clock(clock).build_shared(true);
     let shared = shared.unwrap();
     let driver = TimerDriver::start(&shared);
-    (Owner::Hashed(HashedWheelTimer::from_shared(shared)), driver)
+    (
+        Owner::Hashed(WheelTimer::from_owner(timer::Owner::new(shared))),
+        driver,
+    )
 }
 
 struct Random(u64);

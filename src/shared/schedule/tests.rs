@@ -54,14 +54,14 @@ fn a_reading_of_the_counter_that_is_behind_makes_no_timeout_early() {
         let checked = std::thread::spawn(move || {
             crate::time::set_back(behind);
             // Some milliseconds, until the counter's rate is known.
-            while shared.clock.glance().is_none() {
-                shared.clock.ordered();
+            while shared.settings.clock.glance().is_none() {
+                shared.settings.clock.ordered();
             }
             for part in 0..20_000_u32 {
                 let delay = Duration::from_secs(1) + tick * part / 20_000;
-                let told = shared.clock.now() - shared.started_at();
+                let told = shared.settings.clock.now() - shared.started_at();
                 let (due, _) = shared.deadline(When::After(delay));
-                let boundary = shared.scale.time_of(due).unwrap();
+                let boundary = shared.settings.scale.time_of(due).unwrap();
                 assert!(
                     told + nanos(delay) <= boundary,
                     "{delay:?} after {told} ns: {due:?}"
@@ -78,7 +78,7 @@ fn a_short_tick_and_a_manual_clock_are_never_in_doubt() {
     let fine = fine.tick_duration(Duration::from_micros(999)).build();
     let handle = fine.unwrap().handle();
     assert_eq!(handle.shared().margin, 0);
-    assert_eq!(handle.shared().clock.glance(), None, "every time is read");
+    assert_eq!(handle.shared().clock().glance(), None, "every time is read");
     let (timer, _) = timer();
     assert_eq!(timer.handle().shared().margin, 0);
 }

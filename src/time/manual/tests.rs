@@ -8,7 +8,7 @@ impl Driven for Idle {
         false
     }
 
-    fn next_due(&self, _now: u64) -> Option<u64> {
+    fn next_due(&self) -> Option<u64> {
         None
     }
 

@@ -237,7 +237,8 @@ fn a_step_of_a_sweep_looks_at_whole_buckets() {
         wheel.insert(entry(7 + u64::from(slot % 2) * 64, slot));
         wheel.insert(entry(9, ENTRIES + slot));
     }
-    let sweep = |wheel: &mut HashedWheel| wheel.sweep(1, &|e: Entry| e.slot().number() % 10 != 8);
+    let sweep =
+        |wheel: &mut HashedWheel| wheel.sweep_bucket(&|e: Entry| e.slot().number() % 10 != 8);
     assert_eq!(sweep(&mut wheel), ENTRIES as usize);
     wheel.check();
     assert_eq!(wheel.len(), ENTRIES as usize / 10 + ENTRIES as usize);

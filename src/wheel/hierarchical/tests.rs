@@ -7,7 +7,7 @@ use crate::entry::Entry;
 use crate::time::Tick;
 use crate::wheel::Wheel;
 use crate::wheel::hierarchical::HierarchicalWheel;
-use crate::wheel::model::{HierarchicalPair, LAST, Rng, Seed, entry};
+use crate::wheel::model::{HierarchicalPair, LAST, Rng, Seed, entry, sweep};
 
 // --- Levels and cascades. ---
 
@@ -244,7 +244,7 @@ fn leftovers_in_the_queue_are_bounded() {
         for i in 0..50 {
             wheel.insert(entry(2 + (round * 7 + i * 13) % 900, i as u32));
         }
-        wheel.sweep(usize::MAX, &|entry: Entry| {
+        sweep(&mut wheel, usize::MAX, &|entry: Entry| {
             entry.slot().number() != u32::MAX
         });
         assert_eq!(wheel.len(), 1);
@@ -268,7 +268,7 @@ fn one_entry_a_tick(buckets: u64) -> HierarchicalWheel {
 
 /// Sweeps out the entries of `slots`.
 fn sweep_out(wheel: &mut HierarchicalWheel, slots: std::ops::Range<u32>) {
-    wheel.sweep(usize::MAX, &|entry: Entry| {
+    sweep(wheel, usize::MAX, &|entry: Entry| {
         slots.contains(&entry.slot().number())
     });
 }

@@ -6,13 +6,12 @@
 use super::Engine;
 use crate::shared::Shared;
 use crate::time::Tick;
-use crate::wheel::Wheel;
 
 /// The number of entries in the wheel up to which all of them are looked at before the caller's loop is told when to
 /// turn again.
 const FEW: usize = 64;
 
-impl<W: Wheel> Engine<W> {
+impl Engine {
     /// Announces the tick until which the caller's loop may sleep, and returns it. Returns `None` if an entry that was
     /// pushed meanwhile is due earlier.
     pub(in crate::worker) fn announce_plan(&mut self, shared: &Shared) -> Option<Tick> {
@@ -45,7 +44,7 @@ impl<W: Wheel> Engine<W> {
             0
         };
         while unseen > 0 {
-            let looked = self.wheel.sweep(FEW, shared);
+            let looked = self.wheel.sweep_bucket(shared);
             unseen = unseen.saturating_sub(looked.max(1));
         }
         self.swept += (filed - self.wheel.len()) as u64;

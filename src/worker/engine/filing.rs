@@ -15,7 +15,7 @@ use crate::wheel::Wheel;
 /// Entries that are met between two fences.
 const BATCH: usize = 64;
 
-impl<W: Wheel> Engine<W> {
+impl Engine {
     /// Moves what waits in the queue to the wheel, within the budgets of the boundaries up to `passed`, the coming one at least: a
     /// thread that is behind has those of all boundaries that it has missed.
     pub(super) fn transfer(&mut self, shared: &Shared, passed: Tick) {
@@ -36,12 +36,12 @@ impl<W: Wheel> Engine<W> {
 
     /// Files all that was seen in the queue.
     fn file_all(&mut self, shared: &Shared) {
-        let wheel = &mut self.wheel;
-        let mut moved = 0;
+        let wheel = &mut *self.wheel;
+        let (mut moved, now) = (0, wheel.now());
         self.reader.take(shared.queue(), &mut |ids| {
             shared.slots().clear_queued(ids);
             for &id in ids {
-                moved += usize::from(file(shared, wheel, id));
+                moved += usize::from(file(shared, wheel, now, id));
             }
         });
         self.count_moved(moved);
@@ -72,7 +72,7 @@ impl<W: Wheel> Engine<W> {
             // One that was armed anew has been pushed anew, and has a later turn.
             let found = shared.slot(waiting.slot).find();
             if found.is_some_and(|found| found.stamp == waiting.stamp) {
-                moved += usize::from(file(shared, &mut self.wheel, waiting.slot));
+                moved += usize::from(self.file(shared, waiting.slot));
             }
         }
         if self.backlog.is_empty() {
@@ -86,9 +86,10 @@ impl<W: Wheel> Engine<W> {
         self.transfer_budget = self.transfer_budget.saturating_sub(moved);
     }
 
-    /// Files a slot that is armed, if the wheel does not look at it in time.
-    pub(super) fn file(&mut self, shared: &Shared, id: SlotId) {
-        file(shared, &mut self.wheel, id);
+    /// Files a slot that is armed, if the wheel does not look at it in time. Returns `true` if an entry went into the wheel.
+    pub(super) fn file(&mut self, shared: &Shared, id: SlotId) -> bool {
+        let now = self.wheel.now();
+        file(shared, &mut *self.wheel, now, id)
     }
 
     /// Meets the entries that are due at `boundary`: appends the slots that are due to `ready`, in the order in which each thread
@@ -111,7 +112,9 @@ impl<W: Wheel> Engine<W> {
                         stamp: found.stamp,
                         slot,
                     }),
-                    Some(_) => self.file(shared, slot),
+                    Some(_) => {
+                        self.file(shared, slot);
+                    }
                     None => {}
                 }
             }
@@ -124,9 +127,10 @@ impl<W: Wheel> Engine<W> {
     }
 }
 
-/// Files a slot that is armed, if the wheel does not look at it in time. Returns `true` if an entry went into the wheel.
-fn file(shared: &Shared, wheel: &mut impl Wheel, id: SlotId) -> bool {
-    let entry = shared.slots().file(id, wheel.now());
+/// As [`Engine::file`], for a wheel that has come to `now`.
+#[inline]
+fn file(shared: &Shared, wheel: &mut dyn Wheel, now: Tick, id: SlotId) -> bool {
+    let entry = shared.slots().file(id, now);
     if let Some(entry) = entry {
         wheel.insert(entry);
     }

@@ -2,7 +2,6 @@
 
 use super::Engine;
 use crate::shared::Shared;
-use crate::wheel::Wheel;
 
 /// Slots that are kept however few are in use: a quarter of a megabyte.
 const KEPT_SLOTS: usize = 4096;
@@ -18,7 +17,7 @@ pub(super) struct MemoryBack {
     at: Option<u32>,
 }
 
-impl<W: Wheel> Engine<W> {
+impl Engine {
     /// Begins to give memory back if the slots in use have stayed below a quarter of those held for a second, as far as
     /// this thread has seen.
     pub(in crate::worker) fn check_memory(&mut self, shared: &Shared) {

@@ -2,7 +2,6 @@
 
 use super::Engine;
 use crate::shared::Shared;
-use crate::wheel::Wheel;
 
 /// Dead entries allowed in the wheel, however few live ones there are.
 pub(super) const MAX_DEAD: usize = 4096;
@@ -45,7 +44,7 @@ impl Round {
     }
 }
 
-impl<W: Wheel> Engine<W> {
+impl Engine {
     /// Removes some dead entries if there are too many. Returns `true` if there were.
     pub(in crate::worker) fn sweep(&mut self, shared: &Shared) -> bool {
         let filed = self.wheel.len();
@@ -63,8 +62,11 @@ impl<W: Wheel> Engine<W> {
         // Faster than entries come in.
         let come_in = (self.transferred - self.swept_at) as usize;
         self.swept_at = self.transferred;
-        let step = SWEEP_STEP.max(2 * come_in);
-        let looked = self.wheel.sweep(step, shared);
+        let step = SWEEP_STEP.max(2 * come_in).min(filed);
+        let mut looked = 0;
+        while looked < step && self.wheel.len() > 0 {
+            looked += self.wheel.sweep_bucket(shared);
+        }
         let removed = filed - self.wheel.len();
         self.swept += removed as u64;
         self.round.step(looked, removed, self.transferred);

@@ -8,8 +8,6 @@ use super::sweep::{MAX_DEAD, SWEEP_STEP};
 use crate::entry::{Entry, SlotId};
 use crate::shared::{Driver, Settings, Shared};
 use crate::time::{Clock, Scale, Tick};
-use crate::wheel::Wheel;
-use crate::wheel::hashed::HashedWheel;
 use crate::{HashedWheelTimer, ManualClock, Timeout, TimerHandle};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,7 +20,7 @@ struct Bench {
     clock: ManualClock,
     timer: HashedWheelTimer,
     shared: Arc<Shared>,
-    engine: Engine<HashedWheel>,
+    engine: Engine,
     /// The timer's own, which has nothing to do meanwhile.
     unused: Option<Box<dyn Driver>>,
 }
@@ -43,7 +41,7 @@ impl Bench {
             clock,
             timer,
             shared,
-            engine: Engine::new(HashedWheel::new(512), None, max_transfers),
+            engine: Engine::new(crate::worker::hashed(512), None, max_transfers),
             unused,
         }
     }
@@ -106,7 +104,7 @@ struct Loop {
     clock: ManualClock,
     shared: Arc<Shared>,
     timer: TimerHandle,
-    engine: Engine<HashedWheel>,
+    engine: Engine,
 }
 
 impl Loop {
@@ -117,15 +115,14 @@ impl Loop {
             scale: Scale::new(TICK.as_nanos() as u64),
             clock: Clock::Manual(clock.clone()),
             max_pending: usize::MAX,
-            factory: None,
-            thread_name: None,
             has_executor: false,
             is_driven: true,
             fine_ticks: false,
             slow_task: u64::MAX,
             is_global: false,
         };
-        let shared = Shared::new(settings, crate::worker::hashed(1)(None, 1));
+        let driver = crate::worker::driver(crate::worker::hashed(1), None, 1);
+        let shared = Shared::new(settings, driver, None);
         shared.start_driven();
         // Not at the clock's zero, where a difference and a sum are the same.
         clock.advance(3 * FAR + TICK / 2);
@@ -133,7 +130,7 @@ impl Loop {
             clock,
             timer: TimerHandle::new(Arc::clone(&shared)),
             shared,
-            engine: Engine::new(HashedWheel::new(512), None, usize::MAX),
+            engine: Engine::new(crate::worker::hashed(512), None, usize::MAX),
         }
     }
 

@@ -7,11 +7,9 @@
 //! taken out whole; and lazy deletion, which spares it the search for what is cancelled. Sweeps remove that.
 
 use super::compared::Key;
-use hashed_wheel::unstable::{Counters, Due, Entry, Liveness, Wheel};
+use hashed_wheel::unstable::{Entry, Liveness, Tick, Wheel, WheelCounters};
 use std::collections::BTreeMap;
-
-/// How far ahead slots are fetched in a sweep, as in the crate's own wheels.
-const LOOKAHEAD: usize = 8;
+use std::mem;
 
 #[derive(Debug, Default)]
 pub(crate) struct Btree {
@@ -20,94 +18,73 @@ pub(crate) struct Btree {
     ticks: BTreeMap<Key, Vec<Entry>>,
     /// The tick that the next sweep begins with.
     sweeping: u64,
-    counters: Counters,
-}
-
-/// Removes the dead ones, keeping the order of the others.
-fn sweep_tick(entries: &mut Vec<Entry>, liveness: &impl Liveness) {
-    let mut kept = 0;
-    for index in 0..entries.len() {
-        if let Some(&ahead) = entries.get(index + LOOKAHEAD) {
-            liveness.prefetch(ahead);
-        }
-        if !liveness.is_dead(entries[index]) {
-            entries[kept] = entries[index];
-            kept += 1;
-        }
-    }
-    entries.truncate(kept);
-    entries.shrink_to(2 * kept);
+    counters: WheelCounters,
 }
 
 impl Wheel for Btree {
     #[inline]
-    fn now(&self) -> u64 {
-        self.now
+    fn now(&self) -> Tick {
+        Tick(self.now)
     }
 
     #[inline]
-    fn filed(&self) -> usize {
+    fn len(&self) -> usize {
         self.filed
     }
 
     #[inline]
     fn insert(&mut self, entry: Entry) {
-        let boundary = entry.due().max(self.now + 1);
+        let boundary = entry.due().0.max(self.now + 1);
         self.ticks.entry(Key(boundary)).or_default().push(entry);
         self.filed += 1;
     }
 
     #[inline]
-    fn next_expiration(&self) -> Option<u64> {
+    fn next_expiration(&self) -> Option<Tick> {
         let (first, _) = self.ticks.first_key_value()?;
-        Some(first.0)
+        Some(Tick(first.0))
     }
 
-    fn advance(&mut self, to: u64, due: &mut Due<'_>) {
+    fn advance(&mut self, Tick(to): Tick, due: &mut Vec<Entry>, _: &dyn Liveness) {
         self.now = to;
         while let Some(first) = self.ticks.first_entry() {
             if first.key().0 > to {
                 return;
             }
-            let entries = first.remove();
+            let mut entries = first.remove();
             self.filed -= entries.len();
             self.counters.bucket_visits += 1;
-            for entry in entries {
-                due.push(entry);
-            }
+            due.append(&mut entries);
         }
     }
 
-    fn sweep(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
-        let mut looked = 0;
-        let mut emptied = Vec::new();
-        let mut next = 0;
-        for (&tick, entries) in self.ticks.range_mut(Key(self.sweeping)..) {
-            if looked >= limit {
-                next = tick.0;
-                break;
-            }
-            let before = entries.len();
-            sweep_tick(entries, liveness);
-            looked += before;
-            self.filed -= before - entries.len();
-            if entries.is_empty() {
-                emptied.push(tick);
-            }
-        }
-        for tick in emptied {
+    fn sweep_bucket(&mut self, liveness: &dyn Liveness) -> usize {
+        let mut rest = self.ticks.range_mut(Key(self.sweeping)..);
+        let Some((&tick, entries)) = rest.next() else {
+            // Nothing is behind where the last one ended: begin again.
+            let is_first = mem::take(&mut self.sweeping) == 0;
+            return if is_first {
+                0
+            } else {
+                self.sweep_bucket(liveness)
+            };
+        };
+        let looked = entries.len();
+        liveness.remove_dead(entries);
+        entries.shrink_to(2 * entries.len());
+        self.filed -= looked - entries.len();
+        self.sweeping = tick.0 + 1;
+        if entries.is_empty() {
             self.ticks.remove(&tick);
-        }
-        self.sweeping = next;
-        if looked == 0 && self.filed > 0 {
-            // Nothing was behind where the last one ended: begin again.
-            return self.sweep(limit, liveness);
         }
         looked
     }
 
-    fn counters(&self) -> Counters {
-        self.counters
+    fn counters(&self) -> WheelCounters {
+        WheelCounters {
+            levels: 1,
+            ..self.counters
+        }
     }
 
     /// The buffers and, roughly, the nodes of the tree.

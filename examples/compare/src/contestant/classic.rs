@@ -9,12 +9,10 @@
 //! timeout. What it does not model is the original's queue of cancelled timeouts: cancelling is the front's
 //! business here, as it is for all contestants, and what was cancelled leaves the lists in sweeps.
 
-use hashed_wheel::unstable::{Counters, Due, Entry, Liveness, Wheel};
+use hashed_wheel::unstable::{Entry, Liveness, Tick, Wheel, WheelCounters};
 
 /// No node.
 const NONE: u32 = u32::MAX;
-/// How far ahead slots are fetched in a sweep, as in the crate's own wheels.
-const LOOKAHEAD: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Classic {
@@ -26,7 +24,7 @@ pub(crate) struct Classic {
     free: u32,
     /// The bucket that the next sweep begins with.
     sweeping: usize,
-    counters: Counters,
+    counters: WheelCounters,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +54,10 @@ impl Classic {
             nodes: Vec::new(),
             free: NONE,
             sweeping: 0,
-            counters: Counters::default(),
+            counters: WheelCounters {
+                levels: 1,
+                ..WheelCounters::default()
+            },
         }
     }
 
@@ -101,22 +102,24 @@ impl Classic {
         self.filed -= 1;
     }
 
-    fn sweep_bucket(&mut self, bucket: usize, liveness: &impl Liveness) -> usize {
+    fn sweep_list(&mut self, bucket: usize, liveness: &dyn Liveness) -> usize {
         let mut numbers = Vec::new();
         let mut number = self.buckets[bucket].first;
         while number != NONE {
             numbers.push(number);
             number = self.nodes[number as usize].next;
         }
+        let entry_of = |number: &u32| self.nodes[*number as usize].entry;
+        let mut left: Vec<Entry> = numbers.iter().map(entry_of).collect();
+        liveness.remove_dead(&mut left);
+        let mut left = left.into_iter().peekable();
         let mut previous = NONE;
-        for (place, &number) in numbers.iter().enumerate() {
-            if let Some(&ahead) = numbers.get(place + LOOKAHEAD) {
-                liveness.prefetch(self.nodes[ahead as usize].entry);
-            }
-            if liveness.is_dead(self.nodes[number as usize].entry) {
-                self.unlink(bucket, previous, number);
-            } else {
+        for &number in &numbers {
+            let entry = self.nodes[number as usize].entry;
+            if left.next_if_eq(&entry).is_some() {
                 previous = number;
+            } else {
+                self.unlink(bucket, previous, number);
             }
         }
         numbers.len()
@@ -125,19 +128,19 @@ impl Classic {
 
 impl Wheel for Classic {
     #[inline]
-    fn now(&self) -> u64 {
-        self.now
+    fn now(&self) -> Tick {
+        Tick(self.now)
     }
 
     #[inline]
-    fn filed(&self) -> usize {
+    fn len(&self) -> usize {
         self.filed
     }
 
     #[inline]
     fn insert(&mut self, entry: Entry) {
         let coming = self.now + 1;
-        let boundary = entry.due().max(coming);
+        let boundary = entry.due().0.max(coming);
         let node = Node {
             entry,
             rounds: (boundary - coming) / self.buckets.len() as u64,
@@ -150,11 +153,11 @@ impl Wheel for Classic {
 
     /// Always the next tick: the original sleeps from one to the next.
     #[inline]
-    fn next_expiration(&self) -> Option<u64> {
-        Some(self.now + 1)
+    fn next_expiration(&self) -> Option<Tick> {
+        Some(Tick(self.now + 1))
     }
 
-    fn advance(&mut self, to: u64, due: &mut Due<'_>) {
+    fn advance(&mut self, Tick(to): Tick, due: &mut Vec<Entry>, _: &dyn Liveness) {
         self.now = to;
         self.counters.bucket_visits += 1;
         let bucket = self.bucket_of(to);
@@ -175,16 +178,16 @@ impl Wheel for Classic {
         }
     }
 
-    fn sweep(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
+    fn sweep_bucket(&mut self, liveness: &dyn Liveness) -> usize {
         let mut looked = 0;
-        while looked < limit && self.filed > 0 {
-            looked += self.sweep_bucket(self.sweeping, liveness);
+        while looked == 0 && self.filed > 0 {
+            looked = self.sweep_list(self.sweeping, liveness);
             self.sweeping = self.bucket_of(self.sweeping as u64 + 1);
         }
         looked
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> WheelCounters {
         self.counters
     }
 

@@ -8,13 +8,10 @@
 //! In its favour: sixteen bytes an entry, compared by one integer, and no lock of its own.
 
 use super::compared::Key;
-use hashed_wheel::unstable::{Counters, Due, Entry, Liveness, Wheel};
+use hashed_wheel::unstable::{Entry, Liveness, Tick, Wheel, WheelCounters};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::mem;
-
-/// How far ahead slots are fetched in a sweep, as in the crate's own wheels.
-const LOOKAHEAD: usize = 8;
 
 #[derive(Debug, Default)]
 pub(crate) struct Heap {
@@ -29,7 +26,7 @@ struct Item(Entry);
 impl Item {
     #[inline]
     fn key(&self) -> Reverse<Key> {
-        Reverse(Key(self.0.due()))
+        Reverse(Key(self.0.due().0))
     }
 }
 
@@ -57,12 +54,12 @@ impl Eq for Item {}
 
 impl Wheel for Heap {
     #[inline]
-    fn now(&self) -> u64 {
-        self.now
+    fn now(&self) -> Tick {
+        Tick(self.now)
     }
 
     #[inline]
-    fn filed(&self) -> usize {
+    fn len(&self) -> usize {
         self.entries.len()
     }
 
@@ -72,14 +69,14 @@ impl Wheel for Heap {
     }
 
     #[inline]
-    fn next_expiration(&self) -> Option<u64> {
+    fn next_expiration(&self) -> Option<Tick> {
         let head = self.entries.peek()?;
-        Some(head.0.due().max(self.now + 1))
+        Some(head.0.due().max(Tick(self.now + 1)))
     }
 
-    fn advance(&mut self, to: u64, due: &mut Due<'_>) {
+    fn advance(&mut self, Tick(to): Tick, due: &mut Vec<Entry>, _: &dyn Liveness) {
         self.now = to;
-        while self.entries.peek().is_some_and(|head| head.0.due() <= to) {
+        while self.entries.peek().is_some_and(|head| head.0.due().0 <= to) {
             if let Some(Item(entry)) = self.entries.pop() {
                 due.push(entry);
             }
@@ -87,27 +84,22 @@ impl Wheel for Heap {
     }
 
     /// All at once: what is left of a heap without some of its entries has to be built anew.
-    fn sweep(&mut self, _limit: usize, liveness: &impl Liveness) -> usize {
-        let mut items = mem::take(&mut self.entries).into_vec();
-        let mut kept = 0;
-        for index in 0..items.len() {
-            if let Some(ahead) = items.get(index + LOOKAHEAD) {
-                liveness.prefetch(ahead.0);
-            }
-            if !liveness.is_dead(items[index].0) {
-                items[kept] = items[index];
-                kept += 1;
-            }
-        }
+    fn sweep_bucket(&mut self, liveness: &dyn Liveness) -> usize {
+        let items = mem::take(&mut self.entries).into_vec();
         let looked = items.len();
-        items.truncate(kept);
-        items.shrink_to(2 * kept);
+        let mut entries: Vec<Entry> = items.into_iter().map(|item| item.0).collect();
+        liveness.remove_dead(&mut entries);
+        entries.shrink_to(2 * entries.len());
+        let items: Vec<Item> = entries.into_iter().map(Item).collect();
         self.entries = items.into();
         looked
     }
 
-    fn counters(&self) -> Counters {
-        Counters::default()
+    fn counters(&self) -> WheelCounters {
+        WheelCounters {
+            levels: 1,
+            ..WheelCounters::default()
+        }
     }
 
     fn bytes(&self) -> usize {

@@ -21,7 +21,7 @@
 //! once of what is cancelled: that is the front's business here, as it is for all contestants, and dead
 //! entries leave in sweeps, or when their bucket comes.
 
-use hashed_wheel::unstable::{Counters, Due, Entry, Liveness, Wheel};
+use hashed_wheel::unstable::{Entry, Liveness, Tick, Wheel, WheelCounters};
 use std::mem;
 
 const LEVELS: usize = 9;
@@ -31,8 +31,6 @@ const SHIFT: u32 = 3;
 /// The delays that a level takes, in units of its granularity. One bucket less than it has, because a delay
 /// may begin in the middle of one.
 const REACH: u64 = BUCKETS as u64 - 1;
-/// How far ahead slots are fetched in a sweep, as in the crate's own wheels.
-const LOOKAHEAD: usize = 8;
 /// Buffers up to this many entries, 16 KiB, are kept for the next use of their bucket.
 const KEPT: usize = 1024;
 
@@ -47,7 +45,7 @@ pub(crate) struct Kernel {
     next: Option<u64>,
     /// The bucket that the next sweep begins with.
     sweeping: usize,
-    counters: Counters,
+    counters: WheelCounters,
 }
 
 /// The level that takes a delay of so many ticks.
@@ -70,7 +68,10 @@ impl Kernel {
             occupied: [0; LEVELS],
             next: None,
             sweeping: 0,
-            counters: Counters::default(),
+            counters: WheelCounters {
+                levels: 1,
+                ..WheelCounters::default()
+            },
         }
     }
 
@@ -87,14 +88,14 @@ impl Kernel {
     }
 
     /// Empties a bucket whose time has come.
-    fn expire(&mut self, level: usize, place: usize, due: &mut Due<'_>) {
+    fn expire(&mut self, level: usize, place: usize, due: &mut Vec<Entry>) {
         self.occupied[level] &= !(1 << place);
         self.counters.bucket_visits += 1;
         let bucket = level * BUCKETS + place;
         let mut entries = mem::take(&mut self.buckets[bucket]);
         self.filed -= entries.len();
         for entry in entries.drain(..) {
-            if entry.due() <= self.now {
+            if entry.due().0 <= self.now {
                 due.push(entry);
             } else {
                 // It lay beyond the last level's reach.
@@ -106,45 +107,23 @@ impl Kernel {
             self.buckets[bucket] = entries;
         }
     }
-
-    fn sweep_bucket(&mut self, bucket: usize, liveness: &impl Liveness) -> usize {
-        let entries = &mut self.buckets[bucket];
-        let before = entries.len();
-        let mut kept = 0;
-        for index in 0..before {
-            if let Some(&ahead) = entries.get(index + LOOKAHEAD) {
-                liveness.prefetch(ahead);
-            }
-            if !liveness.is_dead(entries[index]) {
-                entries[kept] = entries[index];
-                kept += 1;
-            }
-        }
-        entries.truncate(kept);
-        entries.shrink_to(2 * kept);
-        self.filed -= before - kept;
-        if kept == 0 {
-            self.occupied[bucket / BUCKETS] &= !(1 << (bucket % BUCKETS));
-        }
-        before
-    }
 }
 
 impl Wheel for Kernel {
     #[inline]
-    fn now(&self) -> u64 {
-        self.now
+    fn now(&self) -> Tick {
+        Tick(self.now)
     }
 
     #[inline]
-    fn filed(&self) -> usize {
+    fn len(&self) -> usize {
         self.filed
     }
 
     #[inline]
     fn insert(&mut self, entry: Entry) {
         let farthest = self.now + (REACH << (SHIFT * (LEVELS as u32 - 1))) - 1;
-        let boundary = entry.due().max(self.now + 1).min(farthest);
+        let boundary = entry.due().0.max(self.now + 1).min(farthest);
         let level = level_of(boundary - self.now);
         let shift = SHIFT * level as u32;
         let number = boundary.div_ceil(1 << shift);
@@ -157,12 +136,12 @@ impl Wheel for Kernel {
     }
 
     #[inline]
-    fn next_expiration(&self) -> Option<u64> {
-        self.next
+    fn next_expiration(&self) -> Option<Tick> {
+        self.next.map(Tick)
     }
 
     /// Hands out what has come to its bucket's boundary: all of it was due at that boundary or before.
-    fn advance(&mut self, to: u64, due: &mut Due<'_>) {
+    fn advance(&mut self, Tick(to): Tick, due: &mut Vec<Entry>, _: &dyn Liveness) {
         self.now = to;
         for level in 0..LEVELS {
             let shift = SHIFT * level as u32;
@@ -179,17 +158,27 @@ impl Wheel for Kernel {
         }
     }
 
-    fn sweep(&mut self, limit: usize, liveness: &impl Liveness) -> usize {
-        let mut looked = 0;
-        while looked < limit && self.filed > 0 {
-            looked += self.sweep_bucket(self.sweeping, liveness);
-            self.sweeping = (self.sweeping + 1) % self.buckets.len();
+    fn sweep_bucket(&mut self, liveness: &dyn Liveness) -> usize {
+        let from = mem::take(&mut self.sweeping);
+        let buckets = (from..self.buckets.len()).chain(0..from);
+        let occupied = |bucket: &usize| !self.buckets[*bucket].is_empty();
+        let Some(bucket) = { buckets }.find(occupied) else {
+            return 0;
+        };
+        self.sweeping = bucket + 1;
+        let entries = &mut self.buckets[bucket];
+        let looked = entries.len();
+        liveness.remove_dead(entries);
+        entries.shrink_to(2 * entries.len());
+        self.filed -= looked - entries.len();
+        if entries.is_empty() {
+            self.occupied[bucket / BUCKETS] &= !(1 << (bucket % BUCKETS));
+            self.find_next();
         }
-        self.find_next();
         looked
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> WheelCounters {
         self.counters
     }
 

@@ -9,7 +9,7 @@ mod kernel;
 #[cfg(test)]
 mod tests;
 
-use hashed_wheel::unstable::{Owner, Wheel, timer_on};
+use hashed_wheel::unstable::{Wheel, timer_on};
 use hashed_wheel::{HashedWheelTimer, HierarchicalWheelTimer, ManualClock, TimerHandle};
 use std::time::Duration;
 
@@ -144,7 +144,6 @@ pub(crate) struct Timer {
 enum Keeper {
     Hashed { _owner: HashedWheelTimer },
     Hierarchical { _owner: HierarchicalWheelTimer },
-    Other { _owner: Owner },
 }
 
 impl Timer {
@@ -181,11 +180,14 @@ impl Timer {
         hashed: hashed_wheel::HashedWheelTimerBuilder,
         hierarchical: hashed_wheel::HierarchicalWheelTimerBuilder,
     ) -> Timer {
-        fn other(settings: hashed_wheel::HashedWheelTimerBuilder, wheel: impl Wheel) -> Timer {
+        fn other(
+            settings: hashed_wheel::HashedWheelTimerBuilder,
+            wheel: impl Wheel + 'static,
+        ) -> Timer {
             let owner = timer_on(settings, wheel).expect("the settings are valid");
             Timer {
                 handle: owner.handle(),
-                _owner: Keeper::Other { _owner: owner },
+                _owner: Keeper::Hashed { _owner: owner },
             }
         }
         match contestant {
