@@ -218,6 +218,11 @@ impl Claimed {
         }
     }
 
+    /// Is its checksum right, and is it of this job?
+    pub(super) fn is_sound(&self, id: Id, value: &[u8]) -> bool {
+        self.encode() == *value && id_of(&self.place) == id
+    }
+
     pub(super) fn standing(&self) -> Standing {
         Standing {
             state: if self.charged {

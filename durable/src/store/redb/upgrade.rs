@@ -200,7 +200,7 @@ fn find_damaged(transaction: &ReadTransaction) -> Result<HashMap<Id, (u32, u32)>
     for value in transaction.open_table(CLAIMS)?.iter()? {
         let (id, value) = value?;
         let claim = Claimed::decode(value.value());
-        let sound = claim.encode() == *value.value() && id_of(&claim.place) == id.value();
+        let sound = claim.is_sound(id.value(), value.value());
         meet(id.value(), (kind_of(&claim.place), claim.attempts), sound);
     }
     let letters = transaction.open_table(LETTERS)?;

@@ -403,13 +403,17 @@ impl<'t> Work<'t> {
         };
         self.index(state).remove(place)?;
         self.written = true;
-        let Some((key, payload)) = self.bodies.get(id)?.map(|value| {
+        let stored = self.bodies.get(id)?.map(|value| {
             let body = read_body(id, value.value());
             sound &= body.sound;
             (body.key.map(str::to_owned), body.payload.to_vec())
-        }) else {
-            log::error!("job {id} has no body: the file is damaged");
-            return Ok(None);
+        });
+        let (key, payload) = if let Some(stored) = stored {
+            stored
+        } else {
+            sound = false;
+            self.bodies.insert(id, body(id, None, &[]).as_slice())?;
+            (None, Vec::new())
         };
         if let Some(key) = &key
             && self
@@ -534,11 +538,21 @@ impl<'t> Work<'t> {
         }
     }
 
-    fn all_claims(&self) -> Result<Vec<(Id, Claimed)>> {
-        let mut claims = Vec::new();
+    /// All claims. One that is damaged is dead, and is not among them.
+    fn all_claims(&mut self) -> Result<Vec<(Id, Claimed)>> {
+        let (mut claims, mut damaged) = (Vec::new(), Vec::new());
         for entry in self.claims.iter()? {
             let (id, value) = entry?;
-            claims.push((id.value(), Claimed::decode(value.value())));
+            let claim = Claimed::decode(value.value());
+            if claim.is_sound(id.value(), value.value()) {
+                claims.push((id.value(), claim));
+            } else {
+                damaged.push((id.value(), claim));
+            }
+        }
+        for (id, claim) in damaged {
+            log::error!("job {id}: {DAMAGED}");
+            self.settle(id, &claim, Event::Damaged, Some(DAMAGED))?;
         }
         Ok(claims)
     }

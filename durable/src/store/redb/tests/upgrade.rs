@@ -290,6 +290,44 @@ fn verifying_finds_a_job_that_stands_nowhere_or_twice() {
 }
 
 #[test]
+fn a_damaged_claim_and_a_job_without_a_body_are_dead() {
+    let folder = Folder::new("claims");
+    fill(&folder.file(), 3);
+    let mut store = open(&folder.file(), false);
+    let claim = ClaimRequest {
+        until: 10,
+        limit: 2,
+        bytes: usize::MAX,
+        room: vec![9, 9],
+        ..ClaimRequest::default()
+    };
+    let request = || (vec![], vec![], claim.clone());
+    assert_eq!(commit(&mut store, &request()).unwrap().claims.len(), 2);
+    let damage = |work: &mut Work<'_>| {
+        // Another due time in the claim of the first, and of another kind.
+        let mut claim = *work.claims.get(1)?.unwrap().value();
+        claim[8 + 3] ^= 1;
+        work.claims.insert(1, &claim)?;
+        work.bodies.remove(3)?;
+        work.written = true;
+        Ok(())
+    };
+    store.write("cannot damage", 0, true, damage).unwrap();
+    let recovered = store.recover(&|_, _, _| None, 0).unwrap();
+    assert_eq!((recovered.found, recovered.died), (1, vec![1]));
+    let committed = commit(&mut store, &request()).unwrap();
+    assert_eq!((committed.claims.len(), committed.died), (0, vec![3]));
+    let dead: Vec<_> = store
+        .reader()
+        .jobs(&JobFilter::new().dead())
+        .unwrap()
+        .into_iter()
+        .map(|row| (row.id, row.error.unwrap()))
+        .collect();
+    assert_eq!(dead, [(1, DAMAGED.to_owned()), (3, DAMAGED.to_owned())]);
+}
+
+#[test]
 fn a_file_that_is_mostly_free_is_made_smaller() {
     let folder = Folder::new("compact");
     let path = folder.file();
