@@ -150,6 +150,15 @@ impl StoreError {
         }
     }
 
+    /// The same, and the store has told of it in the log: the database is away.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn away(self) -> StoreError {
+        StoreError {
+            fate: Fate::Away,
+            ..self
+        }
+    }
+
     /// The same, and it was somebody else's lock.
     #[cfg(feature = "postgres")]
     pub(crate) fn locked(self) -> StoreError {
@@ -161,6 +170,10 @@ impl StoreError {
 
     pub(crate) fn is_passing(&self) -> bool {
         self.fate != Fate::Stays
+    }
+
+    pub(crate) fn is_told(&self) -> bool {
+        self.fate == Fate::Away
     }
 
     pub(crate) fn is_locked(&self) -> bool {
@@ -177,6 +190,7 @@ impl StoreError {
 enum Fate {
     Stays,
     Passes,
+    Away,
     Locked,
 }
 

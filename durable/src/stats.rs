@@ -1,6 +1,7 @@
-//! Counters.
+//! Counters, and what is told of failures.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use hashed_wheel::Lateness;
 
@@ -63,6 +64,28 @@ pub(crate) fn count(counter: &AtomicU64) {
 pub(crate) fn add(counter: &AtomicU64, many: u64) {
     // Relaxed: figures for people.
     counter.fetch_add(many, Ordering::Relaxed);
+}
+
+/// What has been told of a store that fails and answers again: one line for a change, and at most one a second.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    failing: bool,
+    at: Option<Instant>,
+}
+
+impl Told {
+    /// Is this to be told now?
+    pub(crate) fn tell(&mut self, failing: bool, now: Instant) -> bool {
+        let lately = |at| now.saturating_duration_since(at) < Duration::from_secs(1);
+        let tell = failing != self.failing && !self.at.is_some_and(lately);
+        if tell {
+            *self = Told {
+                failing,
+                at: Some(now),
+            };
+        }
+        tell
+    }
 }
 
 impl Counters {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::claims::Load;
 use crate::policy::scramble;
+use crate::stats::Told;
 use crate::store::{ClaimRequest, Earliest, earlier};
 use crate::time::{Millis, NEVER};
 
@@ -33,6 +34,7 @@ pub(super) struct Planner {
     /// Runs that have ended, and when that was stored.
     finished: VecDeque<(Instant, usize)>,
     failures: u32,
+    told: Told,
     /// Nothing is tried before, unless somebody calls.
     retry: Option<Instant>,
 }
@@ -47,6 +49,7 @@ impl Planner {
             next: Earliest::default(),
             finished: VecDeque::new(),
             failures: 0,
+            told: Told::default(),
             retry: None,
         }
     }
@@ -84,7 +87,7 @@ impl Planner {
         }
     }
 
-    /// The store has failed, at this moment. True if it had not before.
+    /// The store has failed, at this moment. True if that is to be told.
     pub(super) fn fail(&mut self, now: Instant) -> bool {
         let (first, longest) = PAUSES;
         let pause = (first * 2_u32.saturating_pow(self.failures.min(16))).min(longest);
@@ -93,13 +96,14 @@ impl Planner {
         let random = scramble(u64::from(self.failures) ^ u64::from(std::process::id()) << 32);
         let jitter = pause.mul_f64((random >> 40) as f64 / (1_u64 << 25) as f64);
         self.retry = Some(now + pause / 2 + jitter);
-        self.failures == 1
+        self.told.tell(true, now)
     }
 
-    /// The store has answered. True if it had failed before.
-    pub(super) fn succeed(&mut self) -> bool {
+    /// The store has answered. True if that is to be told.
+    pub(super) fn succeed(&mut self, now: Instant) -> bool {
         self.retry = None;
-        std::mem::take(&mut self.failures) > 0
+        self.failures = 0;
+        self.told.tell(false, now)
     }
 
     /// Is the store left alone for now, after an error?

@@ -23,8 +23,11 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The time that a call is given at least, however long it has waited for its turn.
 const TURN: Duration = Duration::from_millis(500);
 
-/// A call that met a lock is tried again after so long, by itself.
-const LOCKED: Duration = Duration::from_millis(250);
+/// What met a lock is tried again after so long.
+const LOCKED: Duration = Duration::from_millis(100);
+
+/// A step waits for so many locks. After that it takes what is left for locked as well.
+const LOCKS: u32 = 6;
 
 /// A recurring job that somebody else advances or moves is looked at again after so many milliseconds.
 const AGAIN: Millis = 100;
@@ -47,9 +50,11 @@ pub(super) struct Core {
     planner: Planner,
     /// Outcomes of handlers that could not be stored yet.
     unstored: Vec<End>,
-    /// Calls that met a lock, and when they are tried again.
+    /// Calls and outcomes that met a lock, when they are tried again, and the locks of this step.
     locked: Vec<Request>,
+    locked_ends: Vec<End>,
     locked_until: Instant,
+    locks: u32,
     renewal: Option<Instant>,
     poll: Option<Instant>,
     /// An error has not passed: the store has to be opened again.
@@ -74,7 +79,9 @@ impl Core {
             planner,
             unstored: Vec::new(),
             locked: Vec::new(),
+            locked_ends: Vec::new(),
             locked_until: Instant::now(),
+            locks: 0,
             renewal: None,
             poll: None,
             broken: false,
@@ -114,16 +121,9 @@ impl Core {
         if !pausing {
             self.keep_up(engine, now);
         }
-        if !stopping && self.locked_until <= now {
-            for request in std::mem::take(&mut self.locked) {
-                self.transact(
-                    engine,
-                    vec![request],
-                    Vec::new(),
-                    Vec::new(),
-                    ClaimRequest::default(),
-                );
-            }
+        self.locks = 0;
+        if self.has_locked() && (stopping || self.locked_until <= now) {
+            self.try_locked(engine);
         }
         if pausing && requests.is_empty() {
             return;
@@ -137,11 +137,7 @@ impl Core {
             let riding = !(requests.is_empty() && ends.is_empty() && advances.is_empty());
             self.planner.plan(engine.wall.now(), &load, riding)
         } else {
-            ClaimRequest {
-                now: engine.wall.now(),
-                room: self.planner.room(&load),
-                ..ClaimRequest::default()
-            }
+            self.no_claim(engine, &ends)
         };
         if !(requests.is_empty() && ends.is_empty() && advances.is_empty() && claim.is_empty()) {
             self.transact(engine, requests, advances, ends, claim);
@@ -151,6 +147,14 @@ impl Core {
         }
         if !stopping && !self.broken && self.sweep.is_some_and(|at| at <= engine.wall.now()) {
             self.sweep(engine);
+        }
+    }
+
+    fn no_claim(&self, engine: &Engine, ends: &[End]) -> ClaimRequest {
+        ClaimRequest {
+            now: engine.wall.now(),
+            room: self.planner.room(&engine.claims.load(ends)),
+            ..ClaimRequest::default()
         }
     }
 
@@ -174,12 +178,7 @@ impl Core {
         match read {
             Ok((old, _)) if !old.is_empty() => {
                 let ids = old.iter().map(|row| row.id).collect();
-                let room = self.planner.room(&engine.claims.load(&[]));
-                let claim = ClaimRequest {
-                    now,
-                    room,
-                    ..ClaimRequest::default()
-                };
+                let claim = self.no_claim(engine, &[]);
                 let deadline = Instant::now() + engine.settings.patience;
                 let call = [Call::Discard { ids }];
                 match guarded(|| self.store.commit(&call, &[], &claim, deadline)) {
@@ -286,11 +285,12 @@ impl Core {
             let none = Call::Discard { ids: Vec::new() };
             calls.push(std::mem::replace(&mut request.call, none));
         }
+        let advancing = advances.len();
         calls.extend(advances);
         let sent = Moment::now();
         match guarded(|| self.store.commit(&calls, &ends, &claim, deadline)) {
             Ok(committed) => {
-                if self.planner.succeed() {
+                if self.planner.succeed(Instant::now()) {
                     log::info!("the store answers again");
                 }
                 self.note(engine, &calls, &ends, &committed);
@@ -303,30 +303,17 @@ impl Core {
                 }
                 self.dispatch(engine, claims, sent);
             }
-            Err(error) if error.is_locked() && requests.len() + ends.len() > 1 => {
-                // Somebody holds a lock on one of them: the others do not wait for it.
-                self.transact(engine, Vec::new(), Vec::new(), ends, claim);
-                for (mut request, call) in requests.into_iter().zip(calls) {
+            Err(error) if error.is_locked() && advancing + requests.len() + ends.len() > 0 => {
+                for (request, call) in requests.iter_mut().zip(calls) {
                     request.call = call;
-                    self.transact(
-                        engine,
-                        vec![request],
-                        Vec::new(),
-                        Vec::new(),
-                        ClaimRequest::default(),
-                    );
                 }
-            }
-            Err(error) if error.is_locked() && !requests.is_empty() => {
-                for (mut request, call) in requests.into_iter().zip(calls) {
-                    if request.since + patience > Instant::now() + LOCKED {
-                        request.call = call;
-                        self.locked.push(request);
-                        self.locked_until = Instant::now() + LOCKED;
-                    } else {
-                        request.answer.give(Err(error.clone().into()));
-                    }
+                if advancing > 0 {
+                    // One of the recurring jobs, perhaps.
+                    self.transact(engine, requests, Vec::new(), ends, claim);
+                    let later = engine.wall.now().saturating_add(AGAIN);
+                    return self.planner.put_off_slots(later);
                 }
+                self.part(engine, requests, ends, claim, &error);
             }
             Err(error) => {
                 self.unstored.extend(ends);
@@ -338,14 +325,81 @@ impl Core {
         }
     }
 
+    /// Somebody holds a lock on one of these, or on all of them. The others do not wait for it.
+    fn part(
+        &mut self,
+        engine: &Engine,
+        mut requests: Vec<Request>,
+        mut ends: Vec<End>,
+        claim: ClaimRequest,
+        error: &StoreError,
+    ) {
+        self.locks += 1;
+        let half = usize::midpoint(requests.len(), ends.len());
+        if half == 0 || self.locks > LOCKS {
+            return self.put_aside(engine, requests, ends, error);
+        }
+        let other_ends = ends.split_off(half.min(ends.len()));
+        let other_requests = requests.split_off(half - ends.len());
+        self.transact(engine, requests, Vec::new(), ends, claim);
+        if self.locks > LOCKS {
+            self.put_aside(engine, other_requests, other_ends, error);
+        } else {
+            let none = self.no_claim(engine, &other_ends);
+            self.transact(engine, other_requests, Vec::new(), other_ends, none);
+        }
+    }
+
+    /// These are tried again in a moment, calls as long as their callers are patient.
+    fn put_aside(
+        &mut self,
+        engine: &Engine,
+        requests: Vec<Request>,
+        ends: Vec<End>,
+        error: &StoreError,
+    ) {
+        if engine.inbox.is_stopping() && !ends.is_empty() {
+            self.unstored.extend(ends);
+            self.fail(engine, error);
+        } else {
+            self.locked_ends.extend(ends);
+        }
+        self.locked_until = Instant::now() + LOCKED;
+        for mut request in requests {
+            if request.since + engine.settings.patience > self.locked_until
+                && !engine.inbox.is_stopping()
+            {
+                self.locked.push(request);
+            } else {
+                request.answer.give(Err(error.clone().into()));
+            }
+        }
+    }
+
+    fn has_locked(&self) -> bool {
+        !(self.locked.is_empty() && self.locked_ends.is_empty())
+    }
+
+    fn try_locked(&mut self, engine: &Engine) {
+        let mut requests = std::mem::take(&mut self.locked);
+        let mut ends = std::mem::take(&mut self.locked_ends);
+        // Not the same ones first every time.
+        let turn = |many: usize| many.min(LOCKS as usize / 2);
+        let (call, end) = (turn(requests.len()), turn(ends.len()));
+        requests.rotate_left(call);
+        ends.rotate_left(end);
+        let none = self.no_claim(engine, &ends);
+        self.transact(engine, requests, Vec::new(), ends, none);
+    }
+
     /// The store has failed: it is left alone for a while.
     fn fail(&mut self, engine: &Engine, error: &StoreError) {
-        let first = self.planner.fail(Instant::now());
+        let tell = self.planner.fail(Instant::now());
         if !error.is_passing() {
             self.broken = true;
             engine.inbox.poison(error);
         }
-        if first {
+        if tell && !error.is_told() {
             log::warn!("{error}; trying again, after longer and longer pauses");
         }
     }
@@ -364,10 +418,11 @@ impl Core {
         match reopened {
             Ok(polled) => {
                 self.broken = false;
-                self.planner.succeed();
                 self.planner.set(polled.next);
                 engine.inbox.heal();
-                log::warn!("the store has been opened again, and firing goes on");
+                if self.planner.succeed(Instant::now()) {
+                    log::warn!("the store has been opened again, and firing goes on");
+                }
                 true
             }
             Err(error) => {
@@ -393,7 +448,7 @@ impl Core {
                     .poll(&|kind, id, n| engine.judge(kind, id, n), &room)
             }) {
                 Ok(polled) => {
-                    if self.planner.succeed() {
+                    if self.planner.succeed(Instant::now()) {
                         log::info!("the store answers again");
                     }
                     self.planner.set(polled.next);
@@ -519,7 +574,7 @@ impl Core {
         if engine.claims.running() > 0 || !engine.inbox.is_empty() {
             return false;
         }
-        if self.unstored.is_empty() {
+        if self.unstored.is_empty() && !self.has_locked() {
             return true;
         }
         let failed = self.planner.retry().is_some();
@@ -534,8 +589,10 @@ impl Core {
     pub(super) fn rest(&self, engine: &Engine, stopping: bool) -> Option<Duration> {
         let now = Instant::now();
         let until = |time: Instant| time.saturating_duration_since(now);
+        let locked = self.has_locked().then(|| until(self.locked_until));
         if self.planner.is_pausing(now) {
-            return self.planner.retry().map(until);
+            let retry = self.planner.retry().map(until);
+            return [retry, locked].into_iter().flatten().min();
         }
         if !self.unstored.is_empty() || self.look {
             return Some(Duration::ZERO);
@@ -545,7 +602,6 @@ impl Core {
         } else {
             self.next_claim(engine)
         };
-        let locked = (!self.locked.is_empty()).then(|| until(self.locked_until));
         [
             claim.map(|at| engine.wall.until(at).min(LOOK)),
             self.sweep.map(|at| engine.wall.until(at)),

@@ -130,8 +130,28 @@ fn pauses_after_errors_grow_and_differ_and_end_with_an_answer() {
             .all(|pause| *pause >= longest / 2 && *pause <= longest)
     );
     assert!(pauses[10] != pauses[11]);
-    assert!(planner.succeed());
-    assert!(!planner.succeed() && !planner.is_pausing(now));
+    let later = now + Duration::from_secs(1);
+    assert!(planner.succeed(later));
+    assert!(!planner.succeed(later) && !planner.is_pausing(now));
+}
+
+#[test]
+fn a_store_that_fails_and_answers_in_turn_is_told_of_once_a_second() {
+    let mut planner = planner();
+    let start = Instant::now();
+    let told = (0..5000_u64).filter(|&millis| {
+        let now = start + Duration::from_millis(millis);
+        if millis % 2 == 0 {
+            planner.fail(now)
+        } else {
+            planner.succeed(now)
+        }
+    });
+    assert_eq!(told.count(), 5);
+    // What was kept back is told later.
+    assert!(planner.succeed(start + Duration::from_secs(9)));
+    assert!(!planner.fail(start + Duration::from_millis(9500)));
+    assert!(planner.fail(start + Duration::from_millis(10_100)));
 }
 
 #[test]

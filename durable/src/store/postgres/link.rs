@@ -21,12 +21,16 @@ use super::schema::{self, NO_ROW};
 use super::session::{Connect, ProcessRow, Session, Step, connect, step};
 use super::sql::Query;
 use crate::error::StoreError;
+use crate::stats::Told;
 
 /// The pauses between attempts to connect.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
 /// Conflicts with other processes after which a transaction is given up.
 const CONFLICTS: u32 = 100;
+
+/// After a wait for somebody's lock that was in vain, the next ones are short for so long.
+const HASTE: Duration = Duration::from_secs(1);
 
 /// A doubt is given this time at least to be resolved.
 const DOUBT: Duration = Duration::from_secs(1);
@@ -44,55 +48,77 @@ pub(super) struct Link {
     process: Option<ProcessRow>,
     /// Since when the database has not answered.
     lost: Option<Instant>,
+    told: Told,
+    /// Until when locks are hardly waited for.
+    hasty: Instant,
 }
 
 /// Why a transaction has no result yet.
-enum Failure {
-    /// It has not taken place.
-    Before(Problem),
-    /// Nobody knows. The answers to its statements hold if it has.
-    Doubt(Vec<Vec<Row>>, Problem),
+struct Failure {
+    /// Of the client or the server; `None`: no answer came in time.
+    error: Option<Error>,
+    /// The connection is of no use any more.
+    lost: bool,
+    /// COMMIT was sent, and nobody knows whether it has taken place. If it has, these are the answers to the statements.
+    doubt: Option<Vec<Vec<Row>>>,
 }
 
-/// An error of the client or the server; `None`: no answer came in time.
-type Problem = Option<Error>;
+impl Failure {
+    fn before(error: Option<Error>) -> Failure {
+        Failure {
+            lost: error.as_ref().is_none_or(is_connection_error),
+            error,
+            doubt: None,
+        }
+    }
+}
 
 /// Runs one transaction: two round trips.
 async fn transaction(
     session: &mut Session,
     mut steps: Vec<Step<'_>>,
     deadline: Instant,
+    hasty: bool,
 ) -> Result<Vec<Vec<Row>>, Failure> {
+    let before = 1 + usize::from(hasty);
+    if hasty {
+        steps.insert(0, step![Query::Hasty]);
+    }
     steps.insert(0, step![Query::Begin]);
-    let answers = match timeout_at(deadline.into(), session.run(&steps)).await {
-        Ok(Ok(answers)) => answers,
-        Ok(Err(error)) => return Err(Failure::Before(Some(error))),
-        Err(_) => return Err(Failure::Before(None)),
-    };
+    let answers = timeout_at(deadline.into(), session.run(&steps)).await;
+    let answers = answers.map_err(|_| Failure::before(None))?;
+    let answers = answers.map_err(|error| Failure::before(Some(error)))?;
     let answers: Result<Vec<_>, Error> = answers.into_iter().collect();
     let mut rows = match answers {
         Ok(rows) => rows,
         Err(error) => {
             // The first error is the cause, and those after it are its echo.
+            let mut failure = Failure::before(Some(error));
             let undone = session.client.batch_execute("ROLLBACK");
-            return Err(Failure::Before(
-                match timeout_at(deadline.into(), undone).await {
-                    Ok(_) => Some(error),
-                    Err(_) => None,
-                },
-            ));
+            let undone = timeout_at(deadline.into(), undone).await;
+            failure.lost |= !matches!(undone, Ok(Ok(())));
+            return Err(failure);
         }
     };
-    rows.remove(0);
+    rows.drain(..before);
     // The clock is read after the commit, so that the time of the commit is not in it.
     let end = [step![Query::Commit], step![Query::Clock]];
     let mut answers = match timeout_at(deadline.into(), session.run(&end)).await {
-        Ok(Ok(answers)) => answers.into_iter(),
-        Ok(Err(error)) => return Err(Failure::Doubt(rows, Some(error))),
-        Err(_) => return Err(Failure::Doubt(rows, None)),
-    };
-    if let Some(Err(error)) = answers.next() {
-        return Err(Failure::Doubt(rows, Some(error)));
+        Ok(Ok(answers)) => answers,
+        Ok(Err(error)) => vec![Err(error)],
+        Err(_) => Vec::new(),
+    }
+    .into_iter();
+    match answers.next() {
+        Some(Ok(_)) => {}
+        // Not even whether the connection is still inside of the transaction.
+        failed => {
+            return Err(Failure {
+                error: failed.and_then(Result::err),
+                lost: true,
+                doubt: Some(rows),
+            });
+        }
     }
     // Whatever becomes of the clock, the commit has taken place.
     if let Some(Ok(clock)) = answers.next() {
@@ -127,6 +153,8 @@ impl Link {
             session: None,
             process: None,
             lost: None,
+            told: Told::default(),
+            hasty: Instant::now(),
         };
         let connecting = self::connect(&link.connect, &link.config);
         let mut client = link
@@ -184,14 +212,16 @@ impl Link {
         if let Some(session) = self.session.take() {
             self.process = Some(session.process);
         }
-        if self.lost.is_none() {
+        let now = Instant::now();
+        self.lost.get_or_insert(now);
+        if self.told.tell(true, now) {
             log::warn!("{}: {why}; connecting again", self.describe());
-            self.lost = Some(Instant::now());
         }
     }
 
     fn answered(&mut self) {
-        if self.lost.take().is_some() {
+        self.lost = None;
+        if self.told.tell(false, Instant::now()) {
             log::info!("{}: connected again", self.describe());
         }
     }
@@ -225,7 +255,7 @@ impl Link {
             let over = Instant::now() + pause >= deadline;
             if over || self.is_out_of_patience() {
                 let text = format!("{}: {what}: {why}", self.describe());
-                return Err(StoreError::new(text).passing());
+                return Err(StoreError::new(text).away());
             }
             sleep(pause).await;
             pause = (pause * 2).min(longest);
@@ -253,30 +283,28 @@ impl Link {
     ) -> Result<Vec<Vec<Row>>, StoreError> {
         let mut conflicts = 0;
         loop {
+            let hasty = Instant::now() < self.hasty;
             let session = self.wait_for_session(what, deadline).await?;
             session.process.number += 1;
             let process = session.process;
-            let failure = match transaction(session, steps(process), deadline).await {
+            let failure = match transaction(session, steps(process), deadline, hasty).await {
                 Ok(rows) => {
                     self.answered();
                     return Ok(rows);
                 }
                 Err(failure) => failure,
             };
-            let (doubt, problem) = match failure {
-                Failure::Before(problem) => (None, problem),
-                Failure::Doubt(rows, problem) => (Some(rows), problem),
-            };
-            let lost = match &problem {
-                Some(error) => session.client.is_closed() || is_connection_error(error),
-                None => true,
-            };
-            let why = problem.as_ref().map_or_else(|| LATE.to_owned(), reason);
-            let code = problem.as_ref().and_then(Error::code).cloned();
-            let failed = match problem {
+            let Failure { error, lost, doubt } = failure;
+            let lost = lost || session.client.is_closed();
+            let why = error.as_ref().map_or_else(|| LATE.to_owned(), reason);
+            let code = error.as_ref().and_then(Error::code).cloned();
+            let failed = match error {
                 Some(error) => self.failed(what, error),
-                None => StoreError::new(format!("{}: {what}: {LATE}", self.describe())).passing(),
+                None => StoreError::new(format!("{}: {what}: {LATE}", self.describe())).away(),
             };
+            if failed.is_locked() {
+                self.hasty = Instant::now() + HASTE;
+            }
             if lost {
                 self.lose(&why);
             }
@@ -378,7 +406,7 @@ impl Link {
                 };
                 if !wait || Instant::now() >= deadline || self.is_out_of_patience() {
                     let text = format!("{}: cannot read: {why}", self.describe());
-                    return Err(StoreError::new(text).passing());
+                    return Err(StoreError::new(text).away());
                 }
                 sleep(PAUSES.0).await;
             }

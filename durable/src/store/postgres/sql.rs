@@ -10,6 +10,7 @@ use crate::job::state::State;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Query {
     Begin,
+    Hasty,
     Commit,
     Clock,
     Insert,
@@ -46,6 +47,9 @@ pub(super) enum Query {
 
 /// The longest wait for somebody else's lock: a group of calls is split then.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The same, when somebody is known to hold a lock for longer.
+const HASTY_LOCK: Duration = Duration::from_millis(5);
 
 /// Set for every connection. A commit is durable whatever the database's default is. A transaction whose process is cut off gives up its locks.
 pub(super) fn settings(patience: Duration) -> String {
@@ -154,6 +158,7 @@ pub(super) fn text(query: Query, names: &Names) -> String {
     let free = key_if_free(jobs);
     match query {
         Query::Begin => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE".to_owned(),
+        Query::Hasty => format!("SELECT set_config('lock_timeout', '{}', true)", HASTY_LOCK.as_millis()),
         Query::Commit => "COMMIT".to_owned(),
         Query::Clock => format!("SELECT {CLOCK}"),
         // Kinds, keys, due times, payloads. Tells ids, and whether they are new, in this order. A key that was taken since the statement began has no id: the
