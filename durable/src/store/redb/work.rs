@@ -412,7 +412,8 @@ impl<'t> Work<'t> {
             stored
         } else {
             sound = false;
-            self.bodies.insert(id, body(id, None, false, &[]).as_slice())?;
+            self.bodies
+                .insert(id, body(id, None, false, &[]).as_slice())?;
             (None, Vec::new())
         };
         if let Some(key) = &key
