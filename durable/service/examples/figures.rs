@@ -122,28 +122,15 @@ impl Store {
 /// Stores jobs, each with its address and due time.
 fn fill(store: &Store, jobs: &[(String, u64)]) -> Result<()> {
     let timer = store.open()?;
-    thread::scope(|scope| {
-        let parts: Vec<_> = jobs
-            .chunks(jobs.len().div_ceil(64).max(1))
-            .map(|part| {
-                let timer = &timer;
-                scope.spawn(move || -> std::result::Result<(), String> {
-                    for (callback, due) in part {
-                        let payload = RawValue::from_string(due.to_string())
-                            .map_err(|error| error.to_string())?;
-                        let envelope = Envelope::new(callback.clone(), BTreeMap::new(), payload);
-                        let job = timer.job("call").payload(envelope.encode());
-                        job.at(UNIX_EPOCH + Duration::from_millis(*due))
-                            .map_err(|error| error.to_string())?;
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        parts
-            .into_iter()
-            .try_for_each(|part| part.join().map_err(|_| "panicked".to_owned())?)
-    })?;
+    for part in jobs.chunks(10_000) {
+        let new = part.iter().map(|(callback, due)| {
+            let payload = RawValue::from_string(due.to_string())?;
+            let envelope = Envelope::new(callback.clone(), BTreeMap::new(), payload);
+            let job = timer.job("call").payload(envelope.encode());
+            Ok(job.due_at(UNIX_EPOCH + Duration::from_millis(*due)))
+        });
+        timer.schedule_all(new.collect::<Result<Vec<_>>>()?)?;
+    }
     timer.stop()?;
     Ok(())
 }

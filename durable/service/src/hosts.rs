@@ -53,6 +53,8 @@ struct State {
     /// Calls under way, and those of them to hosts that have not answered yet.
     calls: usize,
     unproven: usize,
+    /// When one of the latter ended last, or the first of them began.
+    changed: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -62,6 +64,8 @@ struct Host {
     /// The first turn that nobody has been given.
     free: Instant,
     calls: usize,
+    /// When one of these ended last, or the first of them began.
+    changed: Instant,
     /// It has answered, and has not been silent since.
     proven: bool,
     /// Silent calls in a row.
@@ -144,11 +148,18 @@ impl Hosts {
             if let Some(until) = host.open {
                 turn = turn.max(until);
             }
-            if host.calls >= most || crowded {
-                // Not before something may have changed.
-                turn = turn.max(now + PATIENCE);
+            // Not before something may have changed: as long again as nothing has. So the jobs of a silent host ask ever more seldom.
+            let mut interval = self.interval;
+            if host.calls >= most {
+                let same = now.saturating_duration_since(host.changed);
+                turn = turn.max(now + same.clamp(PATIENCE, LONGEST));
+                interval = interval.max(same.min(LONGEST) / most as u32);
+            } else if crowded {
+                let changed = state.changed.unwrap_or(now);
+                let same = now.saturating_duration_since(changed);
+                turn = turn.max(now + same.clamp(PATIENCE, LONGEST));
             }
-            host.free = turn + self.interval;
+            host.free = turn + interval;
             return Turn::Later(turn - now);
         }
         if !wait.is_zero() {
@@ -156,9 +167,15 @@ impl Hosts {
         }
         // From now, not from the turn: calls that began late must not come closer together.
         host.next = now + self.interval;
+        let proven = host.proven;
+        if host.calls == 0 {
+            host.changed = now;
+        }
+        if !proven && state.unproven == 0 {
+            state.changed = Some(now);
+        }
         host.calls += 1;
         state.calls += 1;
-        let proven = host.proven;
         state.unproven += usize::from(!proven);
         let permit = Permit {
             hosts: Arc::clone(self),
@@ -194,6 +211,7 @@ impl Host {
             next: now,
             free: now,
             calls: 0,
+            changed: now,
             proven: false,
             silent: 0,
             open: None,
@@ -209,6 +227,7 @@ impl Host {
 
     fn ended(&mut self, contact: Option<Contact>, now: Instant) {
         self.calls = self.calls.saturating_sub(1);
+        self.changed = now;
         match contact {
             Some(Contact::Answered) => {
                 self.proven = true;
@@ -240,11 +259,15 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        let now = Instant::now();
         let mut state = self.hosts.lock();
         state.calls = state.calls.saturating_sub(1);
-        state.unproven = state.unproven.saturating_sub(usize::from(!self.proven));
+        if !self.proven {
+            state.unproven = state.unproven.saturating_sub(1);
+            state.changed = Some(now);
+        }
         if let Some(host) = state.hosts.get_mut(&self.host) {
-            host.ended(self.contact, Instant::now());
+            host.ended(self.contact, now);
         }
     }
 }
@@ -374,6 +397,26 @@ mod tests {
             .collect();
         drop((held, good));
         assert_eq!(hosts.counts().calls, 0);
+    }
+
+    #[test]
+    fn the_jobs_of_a_silent_host_ask_ever_more_seldom() {
+        let hosts = Hosts::new(1000, 8, 512);
+        let start = Instant::now();
+        let held =
+            [1, 2].map(|ms| permit(hosts.ask("a", false, start + Duration::from_millis(ms))));
+        // A thousand jobs, each of which comes at its turn and finds the host as it was.
+        let mut due = std::collections::BinaryHeap::from(vec![std::cmp::Reverse(TENTH); 1000]);
+        let mut asked = 0;
+        while let Some(std::cmp::Reverse(at)) = due.pop().filter(|at| at.0 < 100 * TENTH) {
+            asked += 1;
+            due.push(std::cmp::Reverse(
+                at + later(&hosts.ask("a", asked > 1000, start + at)),
+            ));
+        }
+        assert!(asked < 2000, "{asked}");
+        drop(held);
+        permit(hosts.ask("a", true, start + LONGEST)).end(None);
     }
 
     #[test]

@@ -162,6 +162,15 @@ fn a_receiver_with_https_is_called_if_its_certificate_is_trusted() {
         .unwrap();
     eventually("there are two", || Ok(service.dead()?.len() == 2)).unwrap();
     assert_eq!(receiver.calls().len(), 2);
+    drop(service);
+    // Without roots of its own it trusts those of the system.
+    let mut command = folder.command(&["--allow-host", "127.0.0.1"]);
+    let service = Service::spawn(command.env("SSL_CERT_FILE", &certificate.cert)).unwrap();
+    let callback = format!("https://127.0.0.1:{port}/");
+    service
+        .post(&json!({ "callback": callback, "delay_ms": 0 }))
+        .unwrap();
+    assert!(receiver.wait(|calls| calls.len() == 3));
 }
 
 #[test]

@@ -90,7 +90,7 @@ pub struct About<'a> {
 pub struct Caller {
     pub allowed: Allowed,
     timer: TimerHandle,
-    pub(crate) resolver: Resolver,
+    resolver: Resolver,
     pool: Arc<Pool>,
     tls: Arc<ClientConfig>,
     keys: Arc<Reloaded<SigningKeys>>,
@@ -101,6 +101,7 @@ impl Caller {
     /// Keeps at most `idle` connections without a call.
     pub fn new(
         allowed: Allowed,
+        resolver: Resolver,
         timer: TimerHandle,
         tls: Arc<ClientConfig>,
         keys: Arc<Reloaded<SigningKeys>>,
@@ -110,7 +111,7 @@ impl Caller {
         Caller {
             allowed,
             timer,
-            resolver: Resolver::default(),
+            resolver,
             pool: Arc::new(Pool::new(idle)),
             tls,
             keys,

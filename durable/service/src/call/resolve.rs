@@ -3,7 +3,7 @@
 //! What was found holds for [`FRESH`], so that a thousand calls to a host are one lookup. After that it is still used, for [`STALE`] at most, while a lookup is under way
 //! or the resolver does not work: nobody waits for a name that was found before.
 //!
-//! The system's call cannot be given up, so it runs on a thread of its own: one lookup at a time for each name, and [`MOST`] together.
+//! The system's call cannot be given up, so it runs on a thread of its own: one lookup at a time for each name, and so many together as there are descriptors for.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,9 +18,6 @@ const FRESH: Duration = Duration::from_secs(10);
 
 /// How long it is used when there is no newer one.
 const STALE: Duration = Duration::from_secs(600);
-
-/// The most lookups at a time.
-pub const MOST: usize = 64;
 
 /// The most names that are kept in mind.
 const MOST_NAMES: usize = 10_000;
@@ -54,20 +51,19 @@ pub struct Resolver {
     lookup: Lookup,
 }
 
-impl Default for Resolver {
-    fn default() -> Resolver {
-        Resolver::new(|name| {
+impl Resolver {
+    /// Makes at most so many lookups at a time.
+    pub fn new(lookups: usize) -> Resolver {
+        Resolver::with(lookups, |name| {
             let found = (name, 0).to_socket_addrs()?;
             Ok(found.map(|address| address.ip().to_canonical()).collect())
         })
     }
-}
 
-impl Resolver {
-    pub(crate) fn new(lookup: Lookup) -> Resolver {
+    pub(crate) fn with(lookups: usize, lookup: Lookup) -> Resolver {
         Resolver {
             names: Arc::default(),
-            lookups: Arc::new(Semaphore::new(MOST)),
+            lookups: Arc::new(Semaphore::new(lookups)),
             lookup,
         }
     }
@@ -196,7 +192,7 @@ mod tests {
 
     #[test]
     fn names_are_resolved_and_kept() {
-        let resolver = Resolver::default();
+        let resolver = Resolver::new(1);
         assert_eq!(resolver.known("localhost"), None);
         let found = runtime().block_on(resolver.look_up("localhost")).unwrap();
         assert!(found.iter().all(IpAddr::is_loopback), "{found:?}");
@@ -206,7 +202,7 @@ mod tests {
     #[test]
     fn an_old_answer_is_used_until_there_is_a_newer_one() {
         static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
-        let resolver = Resolver::new(|_| match LOOKUPS.fetch_add(1, Ordering::SeqCst) {
+        let resolver = Resolver::with(1, |_| match LOOKUPS.fetch_add(1, Ordering::SeqCst) {
             0 => Ok(vec![[192, 0, 2, 1].into()]),
             1 => Err(io::Error::other("Temporary failure in name resolution")),
             2 => Ok(vec![[192, 0, 2, 2].into()]),

@@ -51,8 +51,8 @@ impl Fixture {
         let allowed = Allowed::new(rules.to_vec(), &[]);
         let tls = tls::client(None).unwrap();
         let timeout = Duration::from_millis(500);
-        let mut caller = Caller::new(allowed, wheel.handle(), tls, keys, timeout, 16);
-        caller.resolver = Resolver::new(lookup);
+        let resolver = Resolver::with(64, lookup);
+        let caller = Caller::new(allowed, resolver, wheel.handle(), tls, keys, timeout, 16);
         let (cut, cutting) = watch::channel(false);
         let deliverer = Arc::new(Deliverer {
             caller,

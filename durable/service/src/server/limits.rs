@@ -5,14 +5,19 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 
 use crate::options::Options;
 
-/// For the store, the log, the listener, timers, lookups of names.
+/// For the store, the log, the listener, timers.
 const RESERVED: usize = 48;
+
+/// Each has a thread.
+const MOST_LOOKUPS: usize = 256;
 
 /// How many of what there can be at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) connections: usize,
     pub(super) calls: usize,
+    /// Lookups of names.
+    pub(super) lookups: usize,
     /// Connections to receivers that are kept for the next call.
     pub(super) idle: usize,
 }
@@ -41,10 +46,12 @@ fn share(descriptors: usize, connections: usize, calls: usize) -> Limits {
     let rest = descriptors.saturating_sub(RESERVED).max(6);
     let connections = connections.min(rest / 3);
     let calls = calls.min(rest / 3).max(2);
+    let lookups = (calls / 2).min(MOST_LOOKUPS);
     Limits {
         connections,
         calls,
-        idle: (rest - connections - calls).min(4096),
+        lookups,
+        idle: (rest - connections - calls - lookups).min(4096),
     }
 }
 
@@ -56,13 +63,16 @@ mod tests {
     fn clients_leave_descriptors_to_the_calls() {
         for descriptors in [0, 64, 256, 1024, 4096, 1 << 20] {
             let limits = share(descriptors, 1024, 512);
-            let used = limits.connections + limits.calls + limits.idle;
+            let used = limits.connections + limits.calls + limits.lookups + limits.idle;
             assert!(
                 used + RESERVED <= descriptors.max(RESERVED + 6),
                 "{limits:?} of {descriptors}"
             );
             assert!(
-                limits.connections >= 2 && limits.calls >= 2 && limits.idle >= 2,
+                limits.connections >= 2
+                    && limits.calls >= 2
+                    && limits.lookups >= 1
+                    && limits.idle >= 1,
                 "{limits:?}"
             );
         }

@@ -28,7 +28,7 @@ use tokio_rustls::rustls::ServerConfig;
 use crate::api::{self, App};
 use crate::call::Caller;
 use crate::call::allowed::Allowed;
-use crate::call::resolve::MOST as MOST_LOOKUPS;
+use crate::call::resolve::Resolver;
 use crate::deliver::{Deliverer, PutOff};
 use crate::hosts::Hosts;
 use crate::log::{self, Level};
@@ -76,6 +76,7 @@ pub fn serve(options: &Options) -> Result<u8, Box<dyn Error>> {
     let deliverer = Arc::new(Deliverer {
         caller: Caller::new(
             allowed.clone(),
+            Resolver::new(limits.lookups),
             timer.clone(),
             tls::client(options.callback_ca.as_deref())?,
             Arc::clone(&keys),
@@ -84,7 +85,7 @@ pub fn serve(options: &Options) -> Result<u8, Box<dyn Error>> {
         ),
         hosts: Hosts::new(options.rate, options.calls_per_host, limits.calls),
         // One lookup at a time for a name, and all names without an answer share the lookups that there are.
-        names: Hosts::new(1000, 1, 2 * MOST_LOOKUPS.min(limits.calls / 2)),
+        names: Hosts::new(1000, 1, 2 * limits.lookups),
         put_off: PutOff::default(),
         metrics: Arc::clone(&metrics),
         timer: timer.clone(),
