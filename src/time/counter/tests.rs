@@ -8,6 +8,22 @@ fn usable() -> Option<Counter> {
     counter.is_usable().then_some(counter)
 }
 
+#[test]
+fn the_counter_is_used_where_the_system_s_clock_is_made_of_it() {
+    let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let is_tsc = std::fs::read_to_string(file).is_ok_and(|source| source.trim() == "tsc");
+    let least = (0..1_000).map(|_| {
+        let start = source::read();
+        read();
+        source::read() - start
+    });
+    // Where reading one of them is no system call.
+    if least.min() < Some(100) {
+        assert_eq!(usable().is_some(), is_tsc);
+        assert_eq!(origin(1), is_tsc.then_some(1));
+    }
+}
+
 /// Makes an anchor, however often this thread is interrupted.
 fn renewed(anchor: &Anchor, counter: &Counter) {
     let before = anchor.count.get();
