@@ -25,6 +25,9 @@ use crate::timer::{DurableTimer, check_kind};
 /// The most threads that handlers can run on.
 const MAX_THREADS: usize = 1024;
 
+/// The most handlers at a time, if all are async.
+const MAX_TASKS: usize = 65_536;
+
 /// The least time that a call can be given.
 const SHORTEST_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -130,11 +133,12 @@ impl DurableTimerBuilder {
         kind: impl Into<String>,
         handler: impl Fn(&Job) -> Outcome + Send + Sync + 'static,
     ) -> Self {
-        self.handlers.push((kind.into(), Box::new(handler)));
+        self.handlers
+            .push((kind.into(), Handler::Blocking(Box::new(handler))));
         self
     }
 
-    /// The number of threads that handlers run on: 4 unless set, 1 to 1024.
+    /// The number of threads that handlers run on, and how many run at a time: 4 unless set, 1 to 1024.
     ///
     /// ```
     /// # use hashed_wheel::ManualClock;
@@ -227,8 +231,9 @@ impl DurableTimerBuilder {
         self
     }
 
-    /// As [`on`](DurableTimerBuilder::on), with a handler that is async. It runs in the tokio runtime inside which this is called, at most as many at a time as there are
-    /// [threads](DurableTimerBuilder::threads), each of which waits for one of them. A handler whose runtime has ended panics, which is a retry.
+    /// As [`on`](DurableTimerBuilder::on), with a handler that is async. It runs in the tokio runtime inside which this is called, as a task: no thread waits for it. As many
+    /// handlers run at a time as [`threads`](DurableTimerBuilder::threads) says, async or not; where all are async, that may be up to 65 536, and one thread begins them. A run whose
+    /// runtime ends is a retry.
     ///
     /// # Errors
     /// Outside a runtime it is an [`Error::Config`] when the timer is opened.
@@ -265,13 +270,16 @@ impl DurableTimerBuilder {
     {
         let kind = kind.into();
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => self.on(kind, move |job| runtime.block_on(handler(job.share()))),
+            Ok(runtime) => {
+                let handler = Handler::Async(Box::new(move |job| Box::pin(handler(job))), runtime);
+                self.handlers.push((kind, handler));
+            }
             Err(error) => {
                 let text = format!("the handler of {kind:?} is async: {error}");
                 self.problem = Some(Error::Config(text));
-                self
             }
         }
+        self
     }
 
     /// As [`open`](DurableTimerBuilder::open), for async code.
@@ -624,9 +632,15 @@ impl DurableTimerBuilder {
                 return Err(Error::Config(format!("the kind {kind:?} has two handlers")));
             }
         }
-        if self.threads == 0 || self.threads > MAX_THREADS {
+        let all_async = self.handlers.iter().all(|(_, handler)| handler.is_async());
+        let most = if all_async && !self.handlers.is_empty() {
+            MAX_TASKS
+        } else {
+            MAX_THREADS
+        };
+        if self.threads == 0 || self.threads > most {
             return Err(Error::Config(format!(
-                "threads is {}: it must be 1 to {MAX_THREADS}",
+                "threads is {}: it must be 1 to {most}",
                 self.threads
             )));
         }

@@ -123,6 +123,12 @@ fn async_handlers_run_in_the_runtime_and_no_more_than_told() {
                     sleep(ms(10)).await;
                     // Of a handler's own, also without async.
                     job.timer().job("fax").after(HOUR).unwrap();
+                    job.async_timer()
+                        .job("fax")
+                        .key("one")
+                        .after(HOUR)
+                        .await
+                        .unwrap();
                     seen[0].fetch_sub(1, Ordering::SeqCst);
                     Outcome::Done
                 }
@@ -139,7 +145,7 @@ fn async_handlers_run_in_the_runtime_and_no_more_than_told() {
                 .await
                 .unwrap();
         }
-        while timer.stats().fired < 20 || timer.pending().await.unwrap() > 20 {
+        while timer.stats().fired < 20 || timer.pending().await.unwrap() > 21 {
             sleep(ms(5)).await;
         }
         timer.stop().await.unwrap();
@@ -239,4 +245,170 @@ fn a_value_that_is_no_json_is_not_stored_and_a_payload_that_is_none_is_dead() {
         std::thread::sleep(ms(1));
     }
     assert!(timer.dead(1).unwrap()[0].last_error.contains("as JSON"));
+}
+
+#[test]
+fn handlers_that_wait_hold_no_thread() {
+    let folder = Folder::new();
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let (open, begun) = (Arc::clone(&gate), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&begun);
+    single().block_on(async {
+        let timer = DurableTimer::builder()
+            .threads(2000)
+            .on_async("mail", move |_| {
+                let gate = Arc::clone(&gate);
+                count.fetch_add(1, Ordering::SeqCst);
+                async move {
+                    let _ = gate.acquire().await.unwrap();
+                    Outcome::Done
+                }
+            })
+            .open_async(folder.file("timers.redb"))
+            .await
+            .unwrap();
+        let jobs: Vec<_> = (0..2100).map(|_| timer.job("mail")).collect();
+        timer.schedule_all(jobs).await.unwrap();
+        while begun.load(Ordering::SeqCst) < 2000 {
+            sleep(ms(5)).await;
+        }
+        sleep(ms(100)).await;
+        assert_eq!(begun.load(Ordering::SeqCst), 2000);
+        if let Ok(threads) = std::fs::read_dir("/proc/self/task") {
+            assert!(threads.count() < 500);
+        }
+        open.add_permits(1);
+        while timer.pending().await.unwrap() > 0 {
+            sleep(ms(5)).await;
+        }
+        timer.stop().await.unwrap();
+    });
+    let refused = DurableTimer::builder().on("mail", |_| Outcome::Done);
+    let refused = refused.threads(2000).open(folder.file("timers.redb"));
+    assert!(matches!(refused, Err(Error::Config(_))));
+}
+
+#[test]
+fn a_stop_in_an_async_handler_is_refused() {
+    let folder = Folder::new();
+    let (sender, refused) = std::sync::mpsc::channel();
+    single().block_on(async {
+        let timer = DurableTimer::builder()
+            .on_async("mail", move |job| {
+                let sender = sender.clone();
+                async move {
+                    sleep(ms(1)).await;
+                    let timer = job.async_timer();
+                    sender.send(timer.stop().await).unwrap();
+                    sender
+                        .send(timer.stop_within(HOUR).await.map(drop))
+                        .unwrap();
+                    sender.send(job.timer().stop()).unwrap();
+                    Outcome::Done
+                }
+            })
+            .open_async(folder.file("timers.redb"))
+            .await
+            .unwrap();
+        timer.job("mail").after(Duration::ZERO).await.unwrap();
+        while timer.pending().await.unwrap() > 0 {
+            sleep(ms(1)).await;
+        }
+        timer.stop().await.unwrap();
+    });
+    let refused: Vec<_> = refused.iter().collect();
+    assert_eq!(refused.len(), 3);
+    for refused in refused {
+        assert!(matches!(refused, Err(Error::FromHandler)), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_run_whose_runtime_ends_is_tried_again() {
+    let folder = Folder::new();
+    let runtime = single();
+    let timer = {
+        let _inside = runtime.enter();
+        DurableTimer::builder()
+            .on_async("mail", |_| async {
+                sleep(HOUR).await;
+                Outcome::Done
+            })
+            .max_attempts(1)
+            .open(folder.file("timers.redb"))
+            .unwrap()
+    };
+    timer.job("mail").after(Duration::ZERO).unwrap();
+    while timer.stats().fired == 0 {
+        runtime.block_on(async { sleep(ms(1)).await });
+    }
+    runtime.block_on(async { sleep(ms(10)).await });
+    drop(runtime);
+    while timer.pending().unwrap() > 0 {
+        std::thread::sleep(ms(1));
+    }
+    let dead = &timer.dead(1).unwrap()[0];
+    assert!(dead.last_error.contains("runtime"), "{}", dead.last_error);
+    // And so is one that begins after that.
+    timer.job("mail").after(Duration::ZERO).unwrap();
+    while timer.pending().unwrap() > 0 {
+        std::thread::sleep(ms(1));
+    }
+    timer.stop().unwrap();
+}
+
+#[test]
+fn a_panic_of_an_async_handler_is_a_retry_with_its_message() {
+    let folder = Folder::new();
+    single().block_on(async {
+        let timer = DurableTimer::builder()
+            .on_async("early", |_| -> std::future::Ready<Outcome> {
+                panic!("at once")
+            })
+            .on_async("late", |_| async {
+                sleep(ms(1)).await;
+                panic!("later")
+            })
+            .max_attempts(1)
+            .open_async(folder.file("timers.redb"))
+            .await
+            .unwrap();
+        timer
+            .schedule_all([timer.job("early"), timer.job("late")])
+            .await
+            .unwrap();
+        while timer.pending().await.unwrap() > 0 {
+            sleep(ms(1)).await;
+        }
+        let mut errors: Vec<_> = timer
+            .dead(2)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|dead| dead.last_error)
+            .collect();
+        errors.sort();
+        assert_eq!(errors, ["at once", "later"]);
+    });
+}
+
+#[test]
+fn async_handlers_run_on_a_manual_clock_inside_a_runtime() {
+    let clock = hashed_wheel::ManualClock::new();
+    single().block_on(async {
+        let timer = DurableTimer::builder()
+            .on_async("mail", |_| async {
+                tokio::task::yield_now().await;
+                Outcome::Done
+            })
+            .open_in_memory(&clock)
+            .unwrap();
+        timer.job("mail").after(HOUR).unwrap();
+        clock.advance(HOUR);
+        assert_eq!((timer.stats().fired, timer.pending().unwrap()), (1, 0));
+        timer.job("mail").key("often").every(HOUR).unwrap();
+        clock.advance(HOUR * 3);
+        assert_eq!(timer.stats().fired, 4);
+        assert!(timer.dead(1).unwrap().is_empty());
+    });
 }

@@ -30,6 +30,8 @@ struct State {
     /// Bytes of payload in both.
     bytes: usize,
     running: usize,
+    /// The most that run at a time: async ones hold no thread.
+    most: usize,
     closed: bool,
     /// Among those held: suspects, and how many of each kind, by handler.
     charged: usize,
@@ -68,9 +70,13 @@ pub(super) struct Load {
 }
 
 impl Claims {
-    pub(super) fn new(kinds: usize) -> Claims {
+    pub(super) fn new(kinds: usize, most: usize) -> Claims {
         let claims = Claims::default();
-        claims.state.lock().by_kind = vec![0; kinds];
+        {
+            let mut state = claims.state.lock();
+            state.by_kind = vec![0; kinds];
+            state.most = most;
+        }
         claims
     }
 
@@ -221,6 +227,9 @@ impl Claims {
     pub(super) fn ended(&self, tell: impl FnOnce()) {
         let mut state = self.state.lock();
         tell();
+        if state.running >= state.most && !state.ready.is_empty() {
+            self.changed.notify_one();
+        }
         state.running -= 1;
     }
 
@@ -271,7 +280,12 @@ impl State {
     }
 
     fn begin(&mut self) -> Option<Task> {
-        let Some((_, claim)) = self.ready.pop_front() else {
+        let next = if self.running < self.most {
+            self.ready.pop_front()
+        } else {
+            None
+        };
+        let Some((_, claim)) = next else {
             return self.dead.pop_front().map(Task::TellDead);
         };
         self.bytes -= claim.payload.len();

@@ -16,6 +16,7 @@ mod inbox;
 mod manual;
 mod planner;
 mod reentrancy;
+mod run;
 mod step;
 mod threads;
 
@@ -34,18 +35,29 @@ pub(crate) use self::inbox::Callback;
 use self::inbox::{Inbox, Waiter};
 use self::manual::Manual;
 use self::step::Core;
-use crate::DurableTimer;
 use crate::error::{Error, StoreError};
 use crate::job::{DeadJob, Job, JobFilter, Outcome};
 use crate::policy::Policy;
-use crate::stats::{Counters, Stats, add, count};
+use crate::stats::{Counters, Stats, add};
 use crate::store::{Call, Claim, Id, MAX_KINDS, Reader, Reply, Store, Verdict};
 use crate::time::{Millis, WallClock};
 
 /// How long before it is due a job may be claimed, and how long it may wait for a thread after that.
 pub(crate) const LEAD: Duration = Duration::from_millis(50);
 
-pub(crate) type Handler = Box<dyn Fn(&Job) -> Outcome + Send + Sync>;
+pub(crate) enum Handler {
+    /// Called by a thread for handlers.
+    Blocking(Box<dyn Fn(&Job) -> Outcome + Send + Sync>),
+    /// Its future is run by a runtime, and no thread of ours waits for it.
+    #[cfg(feature = "tokio")]
+    Async(run::AsyncHandler, tokio::runtime::Handle),
+}
+
+impl Handler {
+    pub(crate) fn is_async(&self) -> bool {
+        !matches!(self, Handler::Blocking(_))
+    }
+}
 
 /// What is told about dead jobs.
 pub(crate) type OnDead = Box<dyn Fn(&DeadJob) + Send + Sync>;
@@ -139,7 +151,7 @@ impl Engine {
         let names = settings.kinds.iter().map(|kind| kind.name.clone());
         let kinds: HashMap<String, usize> = names.zip(0..).collect();
         let engine = Arc::new_cyclic(|me| Engine {
-            claims: Claims::new(settings.kinds.len()),
+            claims: Claims::new(settings.kinds.len(), settings.threads),
             settings,
             kinds,
             wall,
@@ -240,6 +252,15 @@ impl Engine {
         self.inbox.is_stopping()
     }
 
+    /// An error in a handler of this engine, which must not wait for itself.
+    pub(crate) fn check_outside(&self) -> Result<(), Error> {
+        if reentrancy::is_handler_of(self) {
+            Err(Error::FromHandler)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Stops, and waits until the store is closed.
     pub(crate) fn stop(&self) -> Result<(), Error> {
         self.stop_within(None).map(|_| ())
@@ -247,9 +268,7 @@ impl Engine {
 
     /// Stops, and waits for so long at most. The number of handlers that still run.
     pub(crate) fn stop_within(&self, most: Option<Duration>) -> Result<usize, Error> {
-        if reentrancy::is_handler_of(self) {
-            return Err(Error::FromHandler);
-        }
+        self.check_outside()?;
         let first = self.inbox.stop();
         match &self.manual {
             Some(manual) => manual.finish(self),
@@ -310,7 +329,7 @@ impl Engine {
 
     /// Runs the handler of a claim, if its time has come by the wall clock as it is now, and tells the store thread how it ended.
     fn execute(&self, claim: Claim) {
-        let mut end = claim.end(Verdict::GiveBack);
+        let end = claim.end(Verdict::GiveBack);
         let early = self.wall.until(claim.due);
         if !self.claims.holds(claim.token) {
             survive(|| {
@@ -320,37 +339,11 @@ impl Engine {
                 );
             });
         } else if early.is_zero() {
-            end.verdict = self.run(claim);
+            return self.run(claim);
         } else if early <= self.settings.lead && self.park(claim).is_ok() {
             return self.claims.ended(|| self.inbox.kick());
         }
         self.claims.ended(|| self.inbox.tell(end));
-    }
-
-    fn run(&self, claim: Claim) -> Verdict {
-        let (Some(me), Some(&kind)) = (self.me.upgrade(), self.kinds.get(&*claim.kind)) else {
-            return Verdict::GiveBack;
-        };
-        count(&self.counters.fired);
-        let late = self.wall.since(claim.due);
-        self.lateness.lock().record(late);
-        let (id, attempt) = (claim.id, claim.attempt);
-        let kind = &self.settings.kinds[kind];
-        let job = Job::new(claim, DurableTimer::for_handler(me));
-        let outcome = {
-            let _inside = reentrancy::enter(self);
-            panic::catch_unwind(AssertUnwindSafe(|| (kind.handler)(&job)))
-        };
-        let outcome = outcome.map_err(|payload| {
-            let text = panic_text(&*payload);
-            // The payload's drop may panic, too.
-            survive(|| {
-                log::error!("the handler of {:?} panicked: {text}", kind.name);
-                drop(payload);
-            });
-            text
-        });
-        kind.policy.verdict(&*self.wall, id, attempt, outcome)
     }
 
     /// Counts dead jobs, and has them told.

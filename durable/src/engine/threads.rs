@@ -28,7 +28,10 @@ pub(super) fn start(engine: &Arc<Engine>, mut core: Core) -> Result<(), Error> {
         thread.map(|thread| threads.push(thread))
     };
     let mut started = Ok(());
-    for number in 0..engine.settings.threads {
+    // What only begins futures needs one.
+    let settings = &engine.settings;
+    let blocking = settings.kinds.iter().any(|kind| !kind.handler.is_async());
+    for number in 0..if blocking { settings.threads } else { 1 } {
         started = started.and_then(|()| {
             spawn(
                 format!("durable-job-{number}"),

@@ -3,7 +3,6 @@
 mod filter;
 pub(crate) mod state;
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 pub use self::filter::{JobFilter, JobInfo, JobState};
@@ -36,25 +35,13 @@ use crate::time::time_of;
 /// ```
 #[derive(Debug)]
 pub struct Job {
-    claim: Arc<Claim>,
+    claim: Claim,
     timer: DurableTimer,
 }
 
 impl Job {
     pub(crate) fn new(claim: Claim, timer: DurableTimer) -> Job {
-        Job {
-            claim: Arc::new(claim),
-            timer,
-        }
-    }
-
-    /// The same job once more, for a handler that keeps it.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn share(&self) -> Job {
-        Job {
-            claim: Arc::clone(&self.claim),
-            timer: self.timer.share(),
-        }
+        Job { claim, timer }
     }
 
     /// The payload as a value, from JSON. One that cannot be read is what a handler should answer: the job is dead, with the reason.
@@ -247,6 +234,35 @@ impl Job {
     /// ```
     pub fn timer(&self) -> &DurableTimer {
         &self.timer
+    }
+
+    /// The timer that runs it, for an async handler.
+    ///
+    /// ```
+    /// # use hashed_wheel_durable::{DurableTimer, Outcome};
+    /// # use std::time::Duration;
+    /// # let folder = std::env::temp_dir().join(format!("durable-doc-async-timer-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder).unwrap();
+    /// # let path = folder.join("timers.redb");
+    /// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
+    /// let timer = DurableTimer::builder()
+    ///     .on_async("order", |job| async move {
+    ///         match job.async_timer().job("mail").after(Duration::from_secs(60)).await {
+    ///             Ok(_) => Outcome::Done,
+    ///             Err(error) => Outcome::retry(error.to_string()),
+    ///         }
+    ///     })
+    ///     .open_async(&path)
+    ///     .await?;
+    /// timer.job("order").after(Duration::ZERO).await?;
+    /// timer.stop().await?;
+    /// # Ok::<(), hashed_wheel_durable::Error>(())
+    /// # }).unwrap();
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub fn async_timer(&self) -> crate::AsyncDurableTimer {
+        crate::AsyncDurableTimer::of(&self.timer)
     }
 }
 

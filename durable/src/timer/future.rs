@@ -55,6 +55,7 @@ impl fmt::Debug for AsyncDurableTimer {
 impl Drop for AsyncDurableTimer {
     fn drop(&mut self) {
         if let Some(timer) = self.timer.take()
+            && timer.owner
             && Handle::try_current().is_ok()
         {
             // Its end waits for handlers, which may need this very thread.
@@ -64,6 +65,13 @@ impl Drop for AsyncDurableTimer {
 }
 
 impl AsyncDurableTimer {
+    /// Of a timer that a handler is given.
+    pub(crate) fn of(timer: &DurableTimer) -> AsyncDurableTimer {
+        AsyncDurableTimer {
+            timer: Some(timer.share()),
+        }
+    }
+
     pub(crate) async fn open(
         open: impl FnOnce() -> Result<DurableTimer, Error> + Send + 'static,
     ) -> Result<AsyncDurableTimer, Error> {
@@ -387,6 +395,7 @@ impl AsyncDurableTimer {
     /// # Ok(()) }
     /// ```
     pub async fn stop(&self) -> Result<(), Error> {
+        self.sync().engine.check_outside()?;
         self.read(DurableTimer::stop).await
     }
 
@@ -401,6 +410,7 @@ impl AsyncDurableTimer {
     /// # Ok(()) }
     /// ```
     pub async fn stop_within(&self, most: Duration) -> Result<usize, Error> {
+        self.sync().engine.check_outside()?;
         self.read(move |timer| timer.stop_within(most)).await
     }
 }
