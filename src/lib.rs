@@ -114,6 +114,8 @@ mod shared;
 mod slots;
 mod sync;
 mod time;
+#[forbid(unsafe_code)]
+mod tuning;
 #[cfg(feature = "unstable-wheels")]
 #[doc(hidden)]
 pub mod unstable;

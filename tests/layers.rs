@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Each module with those that it may use. Open to all: `error`, `catch_panic`, `sync`.
+/// Each module with those that it may use. Open to all: `error`, `catch_panic`, `sync`, `tuning`.
 const LAYERS: &[(&str, &[&str])] = &[
     (
         "unstable",
@@ -45,8 +45,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("catch_panic", &[]),
     ("sync", &[]),
+    ("tuning", &[]),
 ];
-const OPEN_TO_ALL: &[&str] = &["error", "catch_panic", "sync"];
+const OPEN_TO_ALL: &[&str] = &["error", "catch_panic", "sync", "tuning"];
 /// Makes a `SlotId`. Defined in `entry`, for `slots` alone.
 const MAKES_SLOT_ID: &str = "from_number";
 /// Text, and tests.

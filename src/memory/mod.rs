@@ -17,4 +17,4 @@ mod table;
 
 pub(crate) use boxes::BoxTable;
 pub(crate) use free_set::FreeSet;
-pub(crate) use table::{Table, Zeroed, prefetch};
+pub(crate) use table::{Table, Zeroed};

@@ -161,18 +161,6 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
     }
 }
 
-/// Prefetches the line where a value begins.
-#[inline]
-pub(crate) fn prefetch<T>(value: &T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing, and every x86-64 has it.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(ptr::from_ref(value).cast()) }
-    }
-    let _ = value;
-}
-
 /// The block of an index, and its place from the block's origin on.
 #[inline]
 fn locate<const FIRST: u32>(index: u32) -> (usize, usize) {

@@ -2,6 +2,7 @@
 
 use super::histogram::Recorder;
 use crate::memory::BoxTable;
+use crate::tuning::TOTALS_ATTEMPTS;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The counters of one timer, without those that each thread keeps.
@@ -126,9 +127,6 @@ impl SingleWriterCounter {
     }
 }
 
-/// Attempts at a consistent snapshot.
-const ATTEMPTS: usize = 4;
-
 /// The counters of all threads of a timer, by the number of the thread, without a lock.
 pub(crate) struct CounterTable(BoxTable<ThreadCounters>);
 
@@ -176,7 +174,7 @@ impl CounterTable {
         // ended is also counted as scheduled. If the ends are the same before and after, the three
         // figures belong together; under load, after a few attempts, the later ends come closer.
         let mut before = ends();
-        for _ in 0..ATTEMPTS {
+        for _ in 0..TOTALS_ATTEMPTS {
             let scheduled = self.sum(|thread| &thread.scheduled);
             let after = ends();
             let (cancelled, expired) = after;

@@ -25,20 +25,17 @@
 
 use crate::entry::{SlotCell, SlotId};
 use crate::sync::{AtomicU8, AtomicU64, CachePadded, Ordering, SpscSegQueue as SegQueue, fence};
+use crate::tuning::{CROWD, QUEUE_BLOCK};
 
-/// The numbers of a block: a cache line.
-const BLOCK: usize = if cfg!(hashed_wheel_loom) { 2 } else { 16 };
-/// With every so many pushes the timer thread is woken, if it can do something: a part of a millisecond's work for it.
-pub(super) const CROWD: u64 = if cfg!(hashed_wheel_loom) { 4 } else { 4096 };
 /// The bytes of a number on its way: those of `SegQueue`'s memory for 31 blocks.
-const BYTES: usize = (31 * (BLOCK * 4 + 8) + 8) / (31 * BLOCK) + 1;
+const BYTES: usize = (31 * (QUEUE_BLOCK * 4 + 8) + 8) / (31 * QUEUE_BLOCK) + 1;
 
 /// See the module's head.
 pub(crate) struct Shard {
     /// Its place in the queue.
     pub(super) number: u32,
     producer: CachePadded<Producer>,
-    full: SegQueue<[SlotId; BLOCK]>,
+    full: SegQueue<[SlotId; QUEUE_BLOCK]>,
     /// Numbers that were taken: a copy of the timer thread's count, for statistics.
     taken: CachePadded<AtomicU64>,
 }
@@ -51,7 +48,7 @@ struct Producer {
     dirty: AtomicU8,
     /// The tick that had passed at that push.
     since: AtomicU64,
-    open: [SlotCell; BLOCK],
+    open: [SlotCell; QUEUE_BLOCK],
 }
 
 impl Shard {
@@ -78,10 +75,10 @@ impl Shard {
         let producer = &*self.producer;
         // Relaxed: the producer wrote it.
         let pushed = producer.pushed.load(Ordering::Relaxed);
-        let place = pushed as usize % BLOCK;
+        let place = pushed as usize % QUEUE_BLOCK;
         // Release: whoever reads this number in place of an earlier one sees that the earlier block was announced.
         producer.open[place].store(id, Ordering::Release);
-        if place == BLOCK - 1 {
+        if place == QUEUE_BLOCK - 1 {
             self.hand_over();
         }
         producer.pushed.store(pushed + 1, Ordering::SeqCst);
@@ -97,7 +94,7 @@ impl Shard {
     /// For the timer thread.
     pub(super) fn take(&self, taken: &mut u64, end: u64, take: &mut dyn FnMut(&[SlotId])) {
         while *taken < end {
-            let first = *taken as usize % BLOCK;
+            let first = *taken as usize % QUEUE_BLOCK;
             let block = *taken - first as u64;
             let (ids, count) = self.block(block, end);
             *taken = block + count as u64;
@@ -107,8 +104,8 @@ impl Shard {
     }
 
     /// The numbers of the block that begins at `block`: those before `end` if it is open, otherwise all.
-    fn block(&self, block: u64, end: u64) -> ([SlotId; BLOCK], usize) {
-        let next = block + BLOCK as u64;
+    fn block(&self, block: u64, end: u64) -> ([SlotId; QUEUE_BLOCK], usize) {
+        let next = block + QUEUE_BLOCK as u64;
         if end < next {
             let ids = self.read_open();
             // With the Release of `push`.
@@ -118,10 +115,13 @@ impl Shard {
             }
         }
         // It was announced, so there is one.
-        (self.full.pop().unwrap_or_else(|| self.read_open()), BLOCK)
+        (
+            self.full.pop().unwrap_or_else(|| self.read_open()),
+            QUEUE_BLOCK,
+        )
     }
 
-    fn read_open(&self) -> [SlotId; BLOCK] {
+    fn read_open(&self) -> [SlotId; QUEUE_BLOCK] {
         std::array::from_fn(|place| self.producer.open[place].load(Ordering::Relaxed))
     }
 

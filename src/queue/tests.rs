@@ -1,7 +1,7 @@
 //! The queue from both ends: what is pushed is taken, once and in the order of each shard.
 
 use super::*;
-use crate::queue::shard::CROWD;
+use crate::tuning::CROWD;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;

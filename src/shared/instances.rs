@@ -1,9 +1,7 @@
 //! The number of timers in this process.
 
+use crate::tuning::MANY_INSTANCES;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// More timers than this in one process are probably a mistake.
-const MANY_INSTANCES: usize = 64;
 
 static INSTANCES: AtomicUsize = AtomicUsize::new(0);
 

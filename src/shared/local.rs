@@ -18,7 +18,6 @@ use crate::metrics::ThreadCounters;
 use crate::queue::Shard;
 use crate::slots::{Slot, SlotCache, SlotPool, Slots, Vacant};
 use std::cell::{Cell, RefCell};
-use std::ops::Deref;
 use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -221,7 +220,7 @@ impl Drop for Local {
 }
 
 crate::sync::thread_local! {
-    /// The locals of this thread. They stay where they are, and nobody else has a reference.
+    /// The locals of this thread. They stay where they are.
     static LOCALS: RefCell<Vec<Rc<Local>>> = const { RefCell::new(Vec::new()) };
     /// The one of them that was used last, or null. It has no destructor, so that it is there to the end, and
     /// looking at it takes no check.
@@ -248,57 +247,33 @@ pub(super) fn with_another<R>(shared: &Shared, use_it: impl FnOnce(&Local) -> R)
     use_it(&local)
 }
 
-/// A local for the length of a call.
-enum Found {
-    /// One of this thread's.
-    Kept(*const Local),
-    /// The thread is ending, and has no storage: this one is for the call alone, and goes with it.
-    Temporary(Box<Local>),
-}
-
-impl Deref for Found {
-    type Target = Local;
-
-    #[inline]
-    fn deref(&self) -> &Local {
-        match self {
-            // SAFETY: as for `last_of`.
-            Found::Kept(local) => unsafe { &**local },
-            Found::Temporary(local) => local,
-        }
-    }
-}
-
-/// Finds or makes this thread's local of a timer.
+/// Finds or makes this thread's local of a timer. If the thread is ending and has no storage, it is for the call alone, and
+/// goes with it.
 ///
 /// # Safety
 /// The timer's memory is there when this is called. It need not be when the answer is used.
 #[cold]
-unsafe fn find_another(shared: *const Shared) -> Found {
+unsafe fn find_another(shared: *const Shared) -> Rc<Local> {
     // SAFETY: as the caller says; the reference ends with this call.
     let shared = unsafe { &*shared };
     let found = LOCALS.try_with(|locals| {
         let local = find_or_make(&mut locals.borrow_mut(), shared);
         // Fails only in a model whose thread is ending; then there is none to be found there later.
-        let _ = LAST.try_with(|last| last.set(local));
+        let _ = LAST.try_with(|last| last.set(Rc::as_ptr(&local)));
         local
     });
-    found.map_or_else(
-        |_| Found::Temporary(Box::new(Local::new(shared))),
-        Found::Kept,
-    )
+    found.unwrap_or_else(|_| Rc::new(Local::new(shared)))
 }
 
-fn find_or_make(locals: &mut Vec<Rc<Local>>, shared: &Shared) -> *const Local {
+fn find_or_make(locals: &mut Vec<Rc<Local>>, shared: &Shared) -> Rc<Local> {
     if let Some(local) = locals.iter().find(|local| local.timer == shared.id) {
-        return Rc::as_ptr(local);
+        return Rc::clone(local);
     }
     // Relaxed: a hint.
     locals.retain(|local| !local.registry.closed.load(Ordering::Relaxed));
     let local = Rc::new(Local::new(shared));
-    let place = Rc::as_ptr(&local);
-    locals.push(local);
-    place
+    locals.push(Rc::clone(&local));
+    local
 }
 
 #[cfg(all(test, not(hashed_wheel_loom)))]

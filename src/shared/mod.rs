@@ -296,11 +296,6 @@ impl Shared {
             .passed(now.saturating_sub(self.lifecycle.started_at()))
     }
 
-    /// Returns `true` if a manual clock drives it. Tests also have a timer of the caller's loop on such a clock.
-    pub(crate) fn is_on_manual_clock(&self) -> bool {
-        !self.settings.is_driven && self.settings.clock.manual().is_some()
-    }
-
     /// The time of a boundary on the timer's clock.
     pub(crate) fn time_of(&self, boundary: Tick) -> Option<u64> {
         self.settings

@@ -8,11 +8,10 @@ use crate::error::RejectReason;
 use crate::slots::{Arming, Handle, Kind, Label, Place, Slot, StoredTask};
 use crate::sync::Ordering;
 use crate::time::{FOREVER, Tick, nanos};
+use crate::tuning::LOOKAHEAD;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many entries ahead slots are fetched into the cache.
-const LOOKAHEAD: usize = 8;
 /// In a slot: how long before its boundary the deadline lies did not fit.
 const VERY_EARLY: u32 = u32::MAX;
 

@@ -3,11 +3,9 @@
 use super::{Shared, TaskName};
 use crate::catch_panic::log_catching;
 use crate::entry::SlotId;
+use crate::tuning::SLOW_TASK_PAUSE_NANOS;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// At most one line in the log in this time.
-const LOG_PAUSE_NANOS: u64 = 1_000_000_000;
 
 impl Shared {
     /// Notes how long a run has taken that has just ended, and returns the current time. The slot is not free yet.
@@ -32,7 +30,7 @@ impl Shared {
         if taken <= self.settings.slow_task || !self.is_driven_here() || !is_time() {
             return;
         }
-        let next = now.saturating_add(LOG_PAUSE_NANOS);
+        let next = now.saturating_add(SLOW_TASK_PAUSE_NANOS);
         self.next_slow_line.store(next, Ordering::Relaxed);
         let name = TaskName("a task", self, slot);
         let [taken, limit] = [taken, self.settings.slow_task].map(Duration::from_nanos);

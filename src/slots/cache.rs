@@ -6,22 +6,20 @@
 
 use super::{SlotPool, Slots, Vacant};
 use crate::entry::SlotId;
+use crate::tuning::SLOT_CACHE;
 use std::cell::Cell;
-
-/// Slots that a cache holds at most.
-const CAPACITY: usize = if cfg!(hashed_wheel_loom) { 4 } else { 128 };
 
 /// See the module's head.
 pub(crate) struct SlotCache {
     /// The first `len` are free slots, the last one given back last.
-    ids: [Cell<SlotId>; CAPACITY],
+    ids: [Cell<SlotId>; SLOT_CACHE],
     len: Cell<usize>,
 }
 
 impl SlotCache {
     pub(crate) const fn new() -> SlotCache {
         SlotCache {
-            ids: [const { Cell::new(SlotId::from_number(0)) }; CAPACITY],
+            ids: [const { Cell::new(SlotId::from_number(0)) }; SLOT_CACHE],
             len: Cell::new(0),
         }
     }
@@ -66,12 +64,12 @@ impl SlotCache {
     /// Releases the older half of the cache, which is full, and gives back a slot.
     #[cold]
     fn spill_and_put(&self, id: SlotId, pool: &SlotPool) {
-        let (older, newer) = self.ids.split_at(CAPACITY / 2);
+        let (older, newer) = self.ids.split_at(SLOT_CACHE / 2);
         pool.release(older.iter().map(Cell::get));
         for (to, from) in older.iter().zip(newer) {
             to.set(from.get());
         }
-        self.len.set(CAPACITY / 2);
+        self.len.set(SLOT_CACHE / 2);
         self.put(id, pool);
     }
 

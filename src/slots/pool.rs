@@ -12,6 +12,7 @@ use super::{GROUP, Slots};
 use crate::entry::SlotId;
 use crate::memory::{FreeSet, Table};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::tuning::DISCARDED_AT_ONCE;
 use std::iter;
 
 /// The bits of a group's slots in its word.
@@ -20,9 +21,6 @@ const ALL: u64 = if GROUP == 64 {
 } else {
     (1 << GROUP) - 1
 };
-/// Groups that are discarded at a time: 2 MiB.
-const DISCARDED_AT_ONCE: u32 = 512;
-
 /// The state of a group whose page has been used since it was mapped or discarded.
 const TOUCHED: u64 = 1;
 

@@ -123,15 +123,9 @@ impl<A> Slot<A> {
         pending.then(|| word.status())
     }
 
-    /// Prefetches the slot to read it.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        crate::memory::prefetch(self);
-    }
-
     /// Prefetches the slot to write to it: whoever armed it may still have it in its cache, and gives it up now.
     #[inline]
-    pub(crate) fn prefetch_for_claim(&self) {
+    pub(crate) fn prefetch(&self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: a prefetch changes nothing that a program can see. A processor that does not know this one does nothing.
         unsafe {

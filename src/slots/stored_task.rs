@@ -44,10 +44,8 @@ pub(crate) type BoxedTask<A> = Box<dyn FnOnce(&A) + Send>;
 /// The functions of one closure type, which takes an `&A`. `data` points to the data of the [`StoredTask`].
 struct Vtable<A> {
     kind: Kind,
-    /// Runs a task of [`Kind::Once`] or [`Kind::Future`] and consumes it.
+    /// Runs the task. One of [`Kind::Periodic`] stays in place, any other is consumed.
     run: unsafe fn(data: *mut Data, given: &A),
-    /// Runs a task of [`Kind::Periodic`] and leaves it in place.
-    run_again: unsafe fn(data: *mut Data, given: &A),
     /// Drops the task; `None` if there is nothing to drop.
     drop: Option<unsafe fn(data: *mut Data)>,
     /// Moves the task into a box of its own.
@@ -121,7 +119,7 @@ impl<A> StoredTask<A> {
     pub(crate) fn run_again(&mut self, given: &A) {
         debug_assert_eq!(self.kind(), Kind::Periodic);
         // SAFETY: the data is that of the table, and stays where it is.
-        unsafe { (self.vtable.run_again)(&raw mut self.data, given) }
+        unsafe { (self.vtable.run)(&raw mut self.data, given) }
     }
 
     /// The period of a periodic task.
@@ -254,7 +252,6 @@ impl<A> Vtable<A> {
         Vtable {
             kind,
             run: run_once::<A, F>,
-            run_again: |_, _| unreachable!("the task runs once"),
             drop: if mem::needs_drop::<F>() || !fits::<F, 4>() {
                 Some(drop_once::<F>)
             } else {
@@ -269,7 +266,6 @@ impl<A> Vtable<A> {
         Vtable {
             kind: Kind::Value,
             run: run_value::<A, T, R>,
-            run_again: |_, _| unreachable!("a value is received once"),
             drop: Some(drop_value::<T, R>),
             into_task: |_| unreachable!("a value is no task"),
         }
@@ -279,8 +275,7 @@ impl<A> Vtable<A> {
     const fn periodic<F: FnMut(&A) + Send + 'static>() -> Self {
         Vtable {
             kind: Kind::Periodic,
-            run: |_, _| unreachable!("the task is periodic"),
-            run_again: run_periodic::<A, F>,
+            run: run_periodic::<A, F>,
             drop: Some(drop_once::<Box<PeriodicTask<F>>>),
             into_task: box_periodic::<A, F>,
         }

@@ -2,10 +2,8 @@
 
 use crate::entry::{Entry, Liveness};
 use crate::time::Tick;
+use crate::tuning::KEPT_BUCKET;
 use std::mem;
-
-/// Buffers of up to this many entries, 1 KiB, are not shrunk.
-pub(super) const SMALL: usize = 64;
 
 /// Entries in the order of insertion.
 #[derive(Debug)]
@@ -113,7 +111,7 @@ impl Bucket {
 
     fn give_slack_back(&mut self) {
         let (len, capacity) = (self.entries.len(), self.entries.capacity());
-        if capacity > SMALL && len < capacity / 4 {
+        if capacity > KEPT_BUCKET && len < capacity / 4 {
             // Twice the length, so that the next few entries need no reallocation.
             self.entries.shrink_to(len * 2);
         }

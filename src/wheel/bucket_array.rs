@@ -6,8 +6,9 @@
 //!
 //! An empty bucket has no buffer: the memory of a burst is freed when the burst has passed.
 
-use super::bucket::{Bucket, SMALL};
+use super::bucket::Bucket;
 use crate::time::Tick;
+use crate::tuning::KEPT_BUCKET;
 
 /// The number of buckets in a group: the bits of an occupancy word.
 pub(super) const GROUP: usize = u64::BITS as usize;
@@ -32,7 +33,7 @@ pub(super) struct BucketArray {
     groups: Vec<Option<Box<Group>>>,
     /// The last group that became empty. Under steady load one group is freed as another is made.
     spare: Option<Box<Group>>,
-    /// The initial capacity of a bucket, at most [`SMALL`].
+    /// The initial capacity of a bucket, at most [`KEPT_BUCKET`].
     capacity_hint: usize,
 }
 
@@ -65,7 +66,7 @@ impl BucketArray {
     /// Under steady load with 10 entries a bucket, this halves the cost of an insertion: growing the buffer from 4 to 8 to
     /// 16. Recycling buffers gained no more.
     pub(super) fn set_capacity_hint(&mut self, entries: usize) {
-        self.capacity_hint = entries.clamp(1, SMALL).next_power_of_two();
+        self.capacity_hint = entries.clamp(1, KEPT_BUCKET).next_power_of_two();
     }
 
     /// The bucket at `index` if it has entries.

@@ -29,6 +29,7 @@ use super::bucket_array::BucketArray;
 use crate::entry::{Entry, Liveness};
 use crate::metrics::WheelCounters;
 use crate::time::Tick;
+use crate::tuning::KEPT_BUCKET;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
@@ -107,9 +108,6 @@ impl Level {
 }
 
 impl HierarchicalWheel {
-    /// A queue of up to this many items is neither cleaned nor shrunk.
-    const FEW: usize = 64;
-
     /// An empty wheel with one level.
     ///
     /// # Panics
@@ -245,7 +243,7 @@ impl HierarchicalWheel {
         while self.queue.peek().is_some_and(|&head| self.is_stale(head)) {
             self.queue.pop();
         }
-        if self.emptied > Self::FEW.max(self.queue.len() / 2) {
+        if self.emptied > KEPT_BUCKET.max(self.queue.len() / 2) {
             self.emptied = 0;
             let mut queue = mem::take(&mut self.queue).into_vec();
             queue.retain(|&queued| !self.is_stale(queued));
@@ -253,7 +251,7 @@ impl HierarchicalWheel {
             queue.dedup();
             self.queue = queue.into();
         }
-        if self.queue.capacity() > Self::FEW && self.queue.len() < self.queue.capacity() / 4 {
+        if self.queue.capacity() > KEPT_BUCKET && self.queue.len() < self.queue.capacity() / 4 {
             self.queue.shrink_to(self.queue.len() * 2);
         }
     }

@@ -29,16 +29,12 @@ use crate::queue::Reader;
 use crate::shared::Shared;
 use crate::slots::{ClaimResult, Kind};
 use crate::time::Tick;
+use crate::tuning::{KEPT_DUE, LOOKAHEAD};
 use memory::MemoryBack;
 use std::cell::Cell;
 use std::mem;
 use std::sync::Arc;
 use sweep::Round;
-
-/// The distance at which slots are prefetched when firing.
-const LOOKAHEAD: usize = 8;
-/// The capacity that the buffer of due entries keeps.
-const KEPT_DUE: usize = 1 << 16;
 
 /// An armed slot. Those of one thread are ordered as they were armed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -106,7 +102,7 @@ impl Engine {
         let mut skipped = 0;
         for (place, waiting) in ready.iter().enumerate() {
             if let Some(ahead) = ready.get(place + LOOKAHEAD) {
-                shared.slot(ahead.slot).prefetch_for_claim();
+                shared.slot(ahead.slot).prefetch();
             }
             if shared.is_shutdown() {
                 // The scan of `stop` finds the rest.

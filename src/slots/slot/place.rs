@@ -41,6 +41,7 @@ use crate::slots::Slots;
 use crate::slots::word::{State, Word};
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::time::Tick;
+use crate::tuning::LOOKAHEAD;
 
 const NONE: u32 = 0;
 const VALID: u32 = 1 << 31;
@@ -141,15 +142,12 @@ impl<A> Slot<A> {
     }
 }
 
-/// How far ahead slots are fetched into the cache.
-const LOOKAHEAD: usize = 8;
-
 /// For the timer thread.
 impl<A> Slots<A> {
     /// T1 and T2 for numbers that were popped.
     pub(crate) fn clear_queued(&self, ids: &[SlotId]) {
         for &id in ids {
-            self.get(id).prefetch_for_claim();
+            self.get(id).prefetch();
         }
         for &id in ids {
             self.get(id).clear_queued();
@@ -163,7 +161,7 @@ impl<A> Slots<A> {
         for place in 0..met.len() {
             let next = place + LOOKAHEAD;
             if let Some(next) = met.get(next).or_else(|| ahead.get(next - met.len())) {
-                self.get(next.slot()).prefetch_for_claim();
+                self.get(next.slot()).prefetch();
             }
             let entry = met[place];
             if self.get(entry.slot()).clear_filed(entry) {

@@ -35,6 +35,10 @@ fn a_sweep_keeps_the_order_and_returns_the_number_removed() {
 fn a_buffer_gives_memory_back_when_three_quarters_are_unused() {
     assert_eq!(room_after_a_sweep(400, 100), 400);
     assert_eq!(room_after_a_sweep(400, 99), 198);
-    assert_eq!(room_after_a_sweep(SMALL + 1, 1), 2);
-    assert_eq!(room_after_a_sweep(SMALL, 1), SMALL, "not worth it");
+    assert_eq!(room_after_a_sweep(KEPT_BUCKET + 1, 1), 2);
+    assert_eq!(
+        room_after_a_sweep(KEPT_BUCKET, 1),
+        KEPT_BUCKET,
+        "not worth it"
+    );
 }

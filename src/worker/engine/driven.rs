@@ -6,10 +6,7 @@
 use super::Engine;
 use crate::shared::Shared;
 use crate::time::Tick;
-
-/// The number of entries in the wheel up to which all of them are looked at before the caller's loop is told when to
-/// turn again.
-const FEW: usize = 64;
+use crate::tuning::FEW_FILED;
 
 impl Engine {
     /// Announces the tick until which the caller's loop may sleep, and returns it. Returns `None` if an entry that was
@@ -38,7 +35,7 @@ impl Engine {
     /// Removes the dead entries of a wheel that holds a few, or nothing else, so that they wake nobody.
     pub(super) fn sweep_few(&mut self, shared: &Shared) {
         let filed = self.wheel.len();
-        let mut unseen = if filed <= FEW || shared.is_idle() {
+        let mut unseen = if filed <= FEW_FILED || shared.is_idle() {
             filed
         } else {
             0

@@ -10,10 +10,8 @@ use super::{Engine, Waiting};
 use crate::entry::{Entry, SlotId};
 use crate::shared::Shared;
 use crate::time::Tick;
+use crate::tuning::MEET_BATCH;
 use crate::wheel::Wheel;
-
-/// Entries that are met between two fences.
-const BATCH: usize = 64;
 
 impl Engine {
     /// Moves what waits in the queue to the wheel, within the budgets of the boundaries up to `passed`, the coming one at least: a
@@ -76,7 +74,7 @@ impl Engine {
             }
         }
         if self.backlog.is_empty() {
-            self.backlog.shrink_to(BATCH);
+            self.backlog.shrink_to(MEET_BATCH);
         }
         self.count_moved(moved);
     }
@@ -103,7 +101,7 @@ impl Engine {
     ) {
         let mut rest = due;
         while !rest.is_empty() {
-            let (met, ahead) = rest.split_at_mut(rest.len().min(BATCH));
+            let (met, ahead) = rest.split_at_mut(rest.len().min(MEET_BATCH));
             let counting = shared.slots().clear_filed(met, ahead);
             for entry in &met[..counting] {
                 let slot = entry.slot();

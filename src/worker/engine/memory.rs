@@ -2,11 +2,7 @@
 
 use super::Engine;
 use crate::shared::Shared;
-
-/// Slots that are kept however few are in use: a quarter of a megabyte.
-const KEPT_SLOTS: usize = 4096;
-/// How long few slots must have been in use before memory goes back.
-const QUIET_NANOS: u64 = 1_000_000_000;
+use crate::tuning::{KEPT_SLOTS, QUIET_NANOS};
 
 /// When the memory of slots that a burst has used goes back to the system.
 #[derive(Default)]

@@ -2,11 +2,7 @@
 
 use super::Engine;
 use crate::shared::Shared;
-
-/// Dead entries allowed in the wheel, however few live ones there are.
-pub(super) const MAX_DEAD: usize = 4096;
-/// The least number of entries in one step of a sweep.
-pub(super) const SWEEP_STEP: usize = 4096;
+use crate::tuning::{MAX_DEAD, SWEEP_STEP};
 
 /// One round of a sweep through the wheel.
 ///

@@ -4,10 +4,10 @@
 //! happens unless the test does it.
 
 use super::Engine;
-use super::sweep::{MAX_DEAD, SWEEP_STEP};
 use crate::entry::{Entry, SlotId};
 use crate::shared::{Driver, Settings, Shared};
 use crate::time::{Clock, Scale, Tick};
+use crate::tuning::{MAX_DEAD, SWEEP_STEP};
 use crate::{HashedWheelTimer, ManualClock, Timeout, TimerHandle};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
