@@ -5,7 +5,8 @@
 //! - a claim is taken over while its lease is valid;
 //! - a claim is ended or renewed by anybody but the process that holds it, so that a stale acknowledgement was not refused;
 //! - a claim is made more than its 50 ms ahead;
-//! - a job is stored twice.
+//! - a job is stored twice;
+//! - a recurring job makes two runs for one of its times, or one for a time that it does not have.
 //!
 //! And it notes how and when each claim was ended, which is compared with the journals: only the handler that ran with the token of a claim may end it.
 
@@ -15,12 +16,14 @@ use std::time::Duration;
 
 use hashed_wheel_durable::postgres::{Client, NoTls, Row};
 
+use super::process::PERIOD;
 use super::text;
 use crate::server::Server;
 
 const SCRIPT: &str = "
     CREATE TABLE violation (text text);
     CREATE TABLE stored (payload bytea PRIMARY KEY);
+    CREATE TABLE slots (due bigint PRIMARY KEY);
     CREATE TABLE taken_over (id bigint);
     CREATE TABLE refusing (until timestamptz);
     CREATE TABLE ended (token bigint PRIMARY KEY, how text, at bigint);
@@ -33,6 +36,16 @@ const SCRIPT: &str = "
     BEGIN
         IF EXISTS (SELECT 1 FROM refusing WHERE until > clock_timestamp()) THEN
             RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full';
+        END IF;
+        IF TG_OP = 'INSERT' AND NEW.state = -1 THEN
+            RETURN NEW;
+        END IF;
+        IF TG_OP = 'INSERT' AND NEW.run_of IS NOT NULL THEN
+            INSERT INTO slots VALUES (NEW.due) ON CONFLICT DO NOTHING;
+            IF NOT FOUND OR EXISTS (SELECT 1 FROM slots WHERE (due - NEW.due) % {period} <> 0) THEN
+                INSERT INTO violation VALUES (format('a run beside the times of its recurring job: %s', NEW));
+            END IF;
+            RETURN NEW;
         END IF;
         IF TG_OP = 'INSERT' THEN
             INSERT INTO stored VALUES (NEW.payload) ON CONFLICT DO NOTHING;
@@ -82,7 +95,9 @@ pub(super) struct Ended {
 
 pub(super) fn begin(server: &Server) -> Result<(), String> {
     let mut client = Client::connect(&server.url(), NoTls).map_err(text)?;
-    client.batch_execute(SCRIPT).map_err(text)
+    let period = PERIOD.as_millis().to_string();
+    let script = SCRIPT.replace("{period}", &period);
+    client.batch_execute(&script).map_err(text)
 }
 
 pub(super) fn ask(server: &Server, sql: &str) -> Result<Vec<Row>, String> {
