@@ -87,7 +87,12 @@ async fn transaction(
     steps.insert(0, step![Query::Begin]);
     let answers = timeout_at(deadline.into(), session.run(&steps)).await;
     let answers = answers.map_err(|_| Failure::before(None))?;
-    let answers = answers.map_err(|error| Failure::before(Some(error)))?;
+    let mut answers = answers.map_err(|error| Failure::before(Some(error)))?;
+    // A BEGIN that was cancelled leaves each of the others a transaction of its own, and what they answered holds.
+    if answers[0].is_err() && answers[1..].iter().all(Result::is_ok) {
+        answers.drain(..before);
+        return Ok(answers.into_iter().flatten().collect());
+    }
     let answers: Result<Vec<_>, Error> = answers.into_iter().collect();
     let mut rows = match answers {
         Ok(rows) => rows,
