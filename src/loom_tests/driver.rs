@@ -25,7 +25,11 @@ impl Bell {
     }
 
     fn wait(&self) {
-        *self.changed.wait_while(self.rung.lock(), |rung| !rung) = false;
+        let mut rung = self.rung.lock();
+        while !*rung {
+            self.changed.wait(&mut rung);
+        }
+        *rung = false;
     }
 
     fn calls(&self) -> usize {

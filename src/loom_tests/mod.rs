@@ -264,7 +264,12 @@ impl<T> Latch<T> {
     }
 
     fn wait(&self) -> T {
-        let mut value = self.set.wait_while(self.value.lock(), Option::is_none);
-        value.take().expect("it was set")
+        let mut value = self.value.lock();
+        loop {
+            match value.take() {
+                Some(value) => return value,
+                None => self.set.wait(&mut value),
+            }
+        }
     }
 }

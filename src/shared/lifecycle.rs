@@ -219,10 +219,9 @@ impl Lifecycle {
     }
 
     fn wait_until(&self, reached: impl Fn(&Progress) -> bool) {
-        let progress = self.progress.lock();
-        drop(
-            self.changed
-                .wait_while(progress, |progress| !reached(progress)),
-        );
+        let mut progress = self.progress.lock();
+        while !reached(&progress) {
+            self.changed.wait(&mut progress);
+        }
     }
 }

@@ -122,10 +122,13 @@ impl StartHandshake {
 
     /// Waits for Running, or for Failed, with the text of the error.
     fn wait(&self) -> Result<(), &'static str> {
-        let is_open = |outcome: &Outcome| matches!(outcome, Outcome::Open | Outcome::Begun);
-        match *self.decided.wait_while(self.outcome.lock(), is_open) {
-            Outcome::Failed(message) => Err(message),
-            _ => Ok(()),
+        let mut outcome = self.outcome.lock();
+        loop {
+            match *outcome {
+                Outcome::Open | Outcome::Begun => self.decided.wait(&mut outcome),
+                Outcome::Running => return Ok(()),
+                Outcome::Failed(message) => return Err(message),
+            }
         }
     }
 }

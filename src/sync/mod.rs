@@ -1,11 +1,14 @@
 //! The atomics, cells and locks that the protocols are written in: the standard ones, or loom's
-//! when the crate is compiled with `--cfg hashed_wheel_loom` to have its interleavings explored.
+//! when the crate is compiled with `--cfg hashed_wheel_loom` to have its interleavings explored. Under Miri,
+//! the locks are those of the standard library.
 
 pub(crate) use crossbeam_utils::CachePadded;
 #[cfg(not(hashed_wheel_loom))]
 pub(crate) use plain::*;
 
+#[cfg(any(miri, hashed_wheel_loom))]
 mod lock;
+#[cfg(any(miri, hashed_wheel_loom))]
 pub(crate) use lock::{Condvar, Mutex};
 #[cfg(any(not(hashed_wheel_loom), hashed_wheel_park))]
 mod sleeper;
@@ -24,6 +27,8 @@ mod plain {
     pub(crate) use crossbeam_queue::SegQueue;
     /// For one that pushes and one that pops what it knows to be there.
     pub(crate) use crossbeam_queue::SegQueue as SpscSegQueue;
+    #[cfg(not(miri))]
+    pub(crate) use parking_lot::{Condvar, Mutex};
     pub(crate) use std::sync::atomic::{
         AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };

@@ -213,8 +213,11 @@ struct AdvanceGuard<'a>(&'a State);
 
 impl AdvanceGuard<'_> {
     fn acquire(state: &State) -> AdvanceGuard<'_> {
-        let advancing = state.advancing.lock();
-        *state.advanced.wait_while(advancing, |advancing| *advancing) = true;
+        let mut advancing = state.advancing.lock();
+        while *advancing {
+            state.advanced.wait(&mut advancing);
+        }
+        *advancing = true;
         AdvanceGuard(state)
     }
 }
@@ -222,7 +225,7 @@ impl AdvanceGuard<'_> {
 impl Drop for AdvanceGuard<'_> {
     fn drop(&mut self) {
         *self.0.advancing.lock() = false;
-        self.0.advanced.notify_all();
+        self.0.advanced.notify_one();
     }
 }
 
