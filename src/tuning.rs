@@ -1,6 +1,8 @@
 //! The constants that were chosen, not derived: each with the reason for its value. They change what the timer costs, and no
 //! answer that it gives. Models use smaller ones, so that they get to the end of a block or a cache.
 
+use std::time::Duration;
+
 const MODEL: bool = cfg!(hashed_wheel_loom);
 
 // ── between threads ───────────────────────────────────────────────────────────────────────────
@@ -48,3 +50,7 @@ pub(crate) const DISCARDED_AT_ONCE: u32 = 512;
 pub(crate) const MANY_INSTANCES: usize = 64;
 /// The least time between two lines about slow tasks: a log that is read by people.
 pub(crate) const SLOW_TASK_PAUSE_NANOS: u64 = 1_000_000_000;
+
+/// When a timer thread that is behind looks again at what is due later. Long enough for the looks to cost little, and short
+/// beside the 30 seconds and more of most deadlines.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(4);

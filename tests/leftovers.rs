@@ -20,6 +20,7 @@ on_both_timers![
     adding_and_cancelling_in_the_wheel_leaves_nothing_to_grow,
     adding_and_cancelling_in_one_bucket_leaves_nothing_to_grow,
     resetting_to_and_fro_leaves_nothing_to_grow,
+    coming_back_to_a_deadline_again_and_again_leaves_nothing_to_grow,
     a_burst_that_is_cancelled_is_swept_by_later_work,
     a_dropped_timer_gives_its_memory_back,
 ];
@@ -149,6 +150,27 @@ fn resetting_to_and_fro_leaves_nothing_to_grow(kind: Kind) {
     }
     assert_bounded(&growth);
     assert_eq!(timer.stats().scheduled, 1);
+}
+
+/// Each time the wheel looks at the earlier tick, and files the slot again where it was filed before.
+fn coming_back_to_a_deadline_again_and_again_leaves_nothing_to_grow(kind: Kind) {
+    let clock = ManualClock::new();
+    let timer = kind.on(&clock);
+    let end = timer.now() + FAR;
+    let add = |_| timer.new_timeout_at(|_| {}, end).unwrap();
+    let held: Vec<_> = (0..1_000).map(add).collect();
+    clock.advance(ms(10));
+    let growth = Growth::start();
+    for near in held.chunks(50).cycle().take(MANY / 50) {
+        assert!(near.iter().all(|timeout| timeout.reset(ms(20))));
+        clock.advance(ms(10));
+        assert!(near.iter().all(|timeout| timeout.reset_at(end)));
+        clock.advance(ms(10));
+    }
+    assert_bounded(&growth);
+    assert_eq!(timer.pending_timeouts(), 1_000);
+    clock.advance(FAR);
+    assert_eq!(timer.stats().expired, 1_000);
 }
 
 fn a_burst_that_is_cancelled_is_swept_by_later_work(kind: Kind) {

@@ -109,7 +109,8 @@ impl Worker {
     }
 
     fn file(&mut self) {
-        self.wheel.extend(self.timer.slots.file(ID, self.now));
+        self.wheel
+            .extend(self.timer.slots.file(ID, self.now, Tick::NEVER));
     }
 
     /// As `Engine::meet`, at boundary `now`, without a claim. Returns `true` if the slot is due.

@@ -348,12 +348,15 @@ impl Liveness for Shared {
                 self.slot(ahead.slot()).prefetch();
             }
             let entry = entries[place];
-            if !self.slot(entry.slot()).is_dead(entry) {
+            if !self.slots().is_dead(entry, self.processed()) {
                 entries[kept] = entry;
                 kept += 1;
             }
         }
         entries.truncate(kept);
+        for entry in entries {
+            self.slot(entry.slot()).forget_seen();
+        }
     }
 }
 

@@ -53,6 +53,10 @@ pub(crate) struct Engine {
     max_transfers: usize,
     /// Entries that may still be moved to the wheel before the next boundary.
     transfer_budget: usize,
+    /// A thread of the timer's own drives it.
+    pub(super) has_thread: bool,
+    /// The latest tick to file a slot at: see [`filing`].
+    latest: Tick,
     /// The entries due at the current boundary; kept for its memory.
     due: Vec<Entry>,
     /// The slots due at the current boundary, in their order; kept for its memory.
@@ -80,6 +84,8 @@ impl Engine {
             backlog: Vec::new(),
             max_transfers,
             transfer_budget: max_transfers,
+            has_thread: false,
+            latest: Tick::NEVER,
             due: Vec::new(),
             ready: Vec::new(),
             executor,

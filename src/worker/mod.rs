@@ -41,6 +41,7 @@ pub(crate) fn driver(
 
 impl Driver for Engine {
     fn run(&mut self, shared: &Arc<Shared>) {
+        self.has_thread = true;
         while !shared.is_shutdown() {
             let passed = shared.passed();
             while self.step(shared, passed) {}

@@ -92,7 +92,7 @@ fn free_pages_go_back_and_old_entries_are_dead_however_often() {
         for &number in &numbers {
             let slot = slots.get(id(number));
             assert_eq!(arm(&slots, number, 9), Place::Nowhere);
-            assert!(slots.file(id(number), Tick(1)).is_some());
+            assert!(slots.file(id(number), Tick(1), Tick::NEVER).is_some());
             assert!(!slot.is_dead(Entry::new(Tick(9), id(number))));
             end(slot);
             cache.put(id(number), &pool);

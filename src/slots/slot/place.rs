@@ -11,7 +11,7 @@
 //! C2  filed ≤ due, or queued?                     filed = none, having met the entry
 //! C3  no: queued = 1, push the number         T2  a fence
 //!                                             T3  the word is armed, and filed is none or later than due:
-//!                                                 filed = due, an entry in the wheel
+//!                                                 filed = due or earlier, an entry in the wheel
 //! ```
 //!
 //! - C1 and C2 are sequentially consistent (a call that finds the slot nowhere may go straight to C3). If C2 reads what was there before T1, T3 comes after C1 and sees that arming.
@@ -21,18 +21,19 @@
 //! - *C3 sets `queued` only in a call that arms a free slot*. Nobody has a handle before that call returns, so whoever finds it
 //!   set may rely on the push. A `reset`, a periodic task's next run and a future's new task push the number without it: two
 //!   such calls for one slot may meet, and the first may be suspended before its push. So a number may wait twice; the second
-//!   finds the slot filed.
-//! - *The entry that counts* is the one at the tick `filed`; others of the slot are dead. Two at the same tick do no harm: the first
-//!   that is met clears `filed`.
+//!   finds the slot filed. (A periodic task that runs on an executor before the call that has armed it returns is the
+//!   exception: its next run waits for that call's push.)
+//! - *The entry that counts* is the one at the tick `filed`; others of the slot are dead. A slot that comes back to a tick has two
+//!   there: the first that is met clears `filed`. A sweep marks what it has seen, and drops the second.
 //! - *A page of free slots that went back to the system* reads as not queued and not filed. What queue and wheel have of it is dead,
 //!   or a second one. It is not written to, or the page would be back.
 //! - Of a slot that is due never, none of this is needed.
 //!
 //! # How a tick fits in 32 bits
 //!
-//! `filed` is `valid:1 | far:1 | tick:30`, the low bits of the tick. It is compared if the entry was filed for one of the next
-//! 2^28 ticks (3 days at a millisecond). A due tick up to 2^28 after it counts as later, any other as earlier: that is wrong only
-//! for a call that was suspended for 6 days of such ticks after it had read the clock. The tick of an entry that is further
+//! `filed` is `valid:1 | far:1 | seen:1 | tick:29`, the low bits of the tick. It is compared if the entry was filed for one of the
+//! next 2^27 ticks (37 hours at a millisecond). A due tick up to 2^27 after it counts as later, any other as earlier: that is wrong
+//! only for a call that was suspended for 3 days of such ticks after it had read the clock. The tick of an entry that is further
 //! away is written down elsewhere as well, before `filed`: [`Slots::far`](crate::slots::Slots::far).
 
 use super::Slot;
@@ -46,11 +47,13 @@ use crate::tuning::LOOKAHEAD;
 const NONE: u32 = 0;
 const VALID: u32 = 1 << 31;
 const FAR: u32 = 1 << 30;
-const LOW: u32 = FAR - 1;
+/// A sweep has come across the entry, in this bucket.
+const SEEN: u32 = 1 << 29;
+const LOW: u32 = SEEN - 1;
 /// Ticks from now on that are not far.
-const NEAR: u64 = 1 << 28;
+const NEAR: u64 = 1 << 27;
 /// Ticks after `filed` that count as later.
-const LATER: u32 = 1 << 28;
+const LATER: u32 = 1 << 27;
 
 /// Where a slot that was armed for some tick is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,13 +176,21 @@ impl<A> Slots<A> {
         counting
     }
 
-    /// T3: returns the entry that the slot needs now, if it does; the caller files it. The wheel has come to `now`.
+    /// T3: returns the entry that the slot needs now, if it does; the caller files it. The wheel has come to `now`. Of a slot
+    /// that is due after `latest`, the entry is for `latest`.
     #[inline]
-    pub(crate) fn file(&self, id: SlotId, now: Tick) -> Option<Entry> {
+    pub(crate) fn file(&self, id: SlotId, now: Tick, latest: Tick) -> Option<Entry> {
         let slot = self.get(id);
         let due = slot.find()?.due;
-        let is_new = slot.file(due, now, || self.far(id));
-        is_new.then(|| Entry::new(due, id))
+        let at = slot.file(due, now, latest, || self.far(id))?;
+        Some(Entry::new(at, id))
+    }
+
+    /// Returns `true` if the slot does not need this entry, or an equal one was seen since the slot was told to
+    /// [forget](Slot::forget_seen) that.
+    pub(crate) fn is_dead(&self, entry: Entry, now: Tick) -> bool {
+        let (id, slot) = (entry.slot(), self.get(entry.slot()));
+        slot.is_dead(entry) || slot.see(entry, now, || self.far(id))
     }
 }
 
@@ -217,23 +228,30 @@ impl<A> Slot<A> {
         })
     }
 
-    /// T3 for a slot that was found due at `due`. Returns `true` if it needs an entry there. `far` is where the tick of one
+    /// T3 for a slot that was found due at `due`. Returns where it needs an entry, if it does. `far` is where the tick of one
     /// that is far is written down.
     #[inline]
-    fn file<'a>(&self, due: Tick, now: Tick, far: impl Fn() -> &'a AtomicU64) -> bool {
+    fn file<'a>(
+        &self,
+        due: Tick,
+        now: Tick,
+        latest: Tick,
+        far: impl Fn() -> &'a AtomicU64,
+    ) -> Option<Tick> {
         // Relaxed: only this thread writes it.
         let filed = self.filed.load(Ordering::Relaxed);
         let filed = tick_of(filed, now, || Tick(far().load(Ordering::Relaxed)));
         if filed.is_some_and(|tick| tick <= due) {
-            return false;
+            return None;
         }
-        let filed = filed_at(due, now);
+        let at = due.min(latest);
+        let filed = filed_at(at, now);
         if filed & FAR != 0 {
-            far().store(due.0, Ordering::SeqCst);
+            far().store(at.0, Ordering::SeqCst);
         }
         // Release: where it is written down. A caller that sees the old one pushes.
         self.filed.store(filed, Ordering::Release);
-        true
+        Some(at)
     }
 
     /// Returns `true` if the slot does not need this entry. From then on it does not count on it.
@@ -253,6 +271,26 @@ impl<A> Slot<A> {
             self.filed.store(filed, Ordering::Relaxed);
         }
         is_dead
+    }
+
+    /// Notes that the entry that counts was seen, and returns `true` if an equal one was seen before.
+    fn see<'a>(&self, entry: Entry, now: Tick, far: impl Fn() -> &'a AtomicU64) -> bool {
+        let filed = self.filed.load(Ordering::Relaxed);
+        // Another one may have the same low bits.
+        let counts = tick_of(filed, now, || Tick(far().load(Ordering::Relaxed)));
+        if counts != Some(entry.due()) {
+            return false;
+        }
+        self.filed.store(filed | SEEN, Ordering::Relaxed);
+        filed & SEEN != 0
+    }
+
+    /// What is seen next is not the second of two. Not written if it is clear: the page may have gone back to the system.
+    pub(crate) fn forget_seen(&self) {
+        let filed = self.filed.load(Ordering::Relaxed);
+        if filed & SEEN != 0 {
+            self.filed.store(filed & !SEEN, Ordering::Relaxed);
+        }
     }
 
     /// The stamp of the arming whose word this is, which was acquired.

@@ -5,12 +5,18 @@
 //! Neither queue nor wheel keeps the order of what one thread has scheduled: a slot that is armed again stays where it waits. So
 //! what is due at a boundary is sorted by stamp before it fires, if it is not in order already. And if more waits than may move,
 //! all of it is taken, sorted, and filed from the backlog, so that what was scheduled first is filed first.
+//!
+//! # What is due late
+//!
+//! Most timeouts are cancelled, and their slots armed again. If the second is due before the first, the slot has to be moved
+//! again, and leaves a dead entry. So a thread of the timer's own that is behind by a boundary files what is due more than [`LOOK_AGAIN`]
+//! later for that moment: what is armed meanwhile needs nothing. The slots that are still armed then are looked at once more.
 
 use super::{Engine, Waiting};
 use crate::entry::{Entry, SlotId};
 use crate::shared::Shared;
-use crate::time::Tick;
-use crate::tuning::MEET_BATCH;
+use crate::time::{Tick, nanos};
+use crate::tuning::{LOOK_AGAIN, MEET_BATCH};
 use crate::wheel::Wheel;
 
 impl Engine {
@@ -19,6 +25,11 @@ impl Engine {
     pub(super) fn transfer(&mut self, shared: &Shared, passed: Tick) {
         self.reader.look(shared.queue());
         let missed = passed.0.saturating_sub(self.wheel.now().next().0) as usize;
+        self.latest = if missed > 0 && self.has_thread {
+            Tick(passed.0 + shared.scale().due(nanos(LOOK_AGAIN)).0)
+        } else {
+            Tick::NEVER
+        };
         let budget = missed
             .saturating_mul(self.max_transfers)
             .saturating_add(self.transfer_budget);
@@ -35,11 +46,11 @@ impl Engine {
     /// Files all that was seen in the queue.
     fn file_all(&mut self, shared: &Shared) {
         let wheel = &mut *self.wheel;
-        let (mut moved, now) = (0, wheel.now());
+        let (now, latest, mut moved) = (wheel.now(), self.latest, 0);
         self.reader.take(shared.queue(), &mut |ids| {
             shared.slots().clear_queued(ids);
             for &id in ids {
-                moved += usize::from(file(shared, wheel, now, id));
+                moved += usize::from(file(shared, wheel, now, latest, id));
             }
         });
         self.count_moved(moved);
@@ -86,8 +97,8 @@ impl Engine {
 
     /// Files a slot that is armed, if the wheel does not look at it in time. Returns `true` if an entry went into the wheel.
     pub(super) fn file(&mut self, shared: &Shared, id: SlotId) -> bool {
-        let now = self.wheel.now();
-        file(shared, &mut *self.wheel, now, id)
+        let (now, latest) = (self.wheel.now(), self.latest);
+        file(shared, &mut *self.wheel, now, latest, id)
     }
 
     /// Meets the entries that are due at `boundary`: appends the slots that are due to `ready`, in the order in which each thread
@@ -127,8 +138,8 @@ impl Engine {
 
 /// As [`Engine::file`], for a wheel that has come to `now`.
 #[inline]
-fn file(shared: &Shared, wheel: &mut dyn Wheel, now: Tick, id: SlotId) -> bool {
-    let entry = shared.slots().file(id, now);
+fn file(shared: &Shared, wheel: &mut dyn Wheel, now: Tick, latest: Tick, id: SlotId) -> bool {
+    let entry = shared.slots().file(id, now, latest);
     if let Some(entry) = entry {
         wheel.insert(entry);
     }

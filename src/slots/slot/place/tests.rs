@@ -56,7 +56,7 @@ impl Bench {
     }
 
     fn file(&self) -> Option<u64> {
-        Some(self.slots.file(ID, self.now)?.due().0)
+        Some(self.slots.file(ID, self.now, Tick::NEVER)?.due().0)
     }
 
     fn counts(&self, tick: u64) -> bool {
@@ -99,6 +99,44 @@ fn a_slot_that_the_wheel_looks_at_in_time_is_filed_anew_when_it_is_met() {
     assert_eq!(bench.slot().place(Tick(30)), Place::Filed);
     assert_eq!(bench.slot().place(Tick(29)), Place::Nowhere);
     bench.end();
+}
+
+#[test]
+fn a_slot_that_is_due_late_is_filed_for_an_earlier_look() {
+    let bench = Bench::new(0);
+    let file = |latest| bench.slots.file(ID, bench.now, Tick(latest));
+    assert_eq!(bench.arm(90), Place::Nowhere);
+    bench.slots.clear_queued(&[ID]);
+    assert_eq!(file(40), Some(Entry::new(Tick(40), ID)));
+    assert_eq!(bench.arm_anew(80), Place::Filed, "earlier, and in time");
+    assert_eq!(file(50), None, "it is looked at");
+    assert!(bench.counts(40) && bench.slot().clear_filed(Entry::new(Tick(40), ID)));
+    assert_eq!(file(100), Some(Entry::new(Tick(80), ID)), "not after it");
+    assert_eq!(bench.slot().place(Tick(79)), Place::Nowhere);
+    bench.end();
+}
+
+#[test]
+fn of_two_entries_at_one_tick_a_sweep_drops_the_second() {
+    for due in [9, NEAR + 9] {
+        let bench = Bench::new(0);
+        assert_eq!(bench.arm(due), Place::Nowhere);
+        assert_eq!(bench.pop(), Some(due));
+        let is_dead = |tick| bench.slots.is_dead(Entry::new(Tick(tick), ID), bench.now);
+        let other = due + (1 << 29);
+        for _ in 0..2 {
+            assert!(!is_dead(other) && !is_dead(due), "the same low bits");
+            assert!(is_dead(due) && !is_dead(other));
+            assert_ne!(bench.slot().place(Tick(due + 1)), Place::Nowhere);
+            assert_eq!(bench.pop(), None, "it is filed");
+            bench.slot().forget_seen();
+        }
+        assert!(!is_dead(due) && bench.slot().clear_filed(Entry::new(Tick(due), ID)));
+        assert_eq!(bench.pop(), Some(due));
+        assert!(!is_dead(due), "filed anew");
+        bench.end();
+        assert!(is_dead(due) && is_dead(other));
+    }
 }
 
 #[test]
