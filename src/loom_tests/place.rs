@@ -6,11 +6,14 @@ use super::{Probe, Slot, arm_number, explore, unexplored};
 use crate::entry::{Entry, SlotId};
 use crate::queue::{PendingQueue, Reader};
 use crate::slots::{Handle, Place, Slots};
+use crate::sync::Ordering;
 use crate::time::Tick;
 use loom::thread;
 use std::sync::Arc;
 
 const ID: SlotId = SlotId::from_number(0);
+/// Ticks from now on that are far.
+const FAR: u64 = 1 << 28;
 
 /// A timer with one slot.
 struct Timer {
@@ -38,12 +41,18 @@ impl Timer {
     /// As `Shared::schedule`. What is to be done is said by the place.
     fn arm(&self, shard: u32, due: u64) -> Place {
         let (place, _) = arm_number(self.slot(), Probe::default().task(), due);
-        match place {
-            Place::Nowhere => self.push(shard, due),
-            Place::Queued => self.queue.hasten(Tick(due), || Tick::ZERO),
-            Place::Filed | Place::Far => {}
-        }
+        self.make_findable(place, shard, due);
         place
+    }
+
+    /// As `Shared::make_findable`.
+    fn make_findable(&self, place: Place, shard: u32, due: u64) {
+        match place {
+            Place::Filed => {}
+            Place::Far if self.slots.far(ID).load(Ordering::SeqCst) <= due => {}
+            Place::Queued => self.queue.hasten(Tick(due), || Tick::ZERO),
+            Place::Far | Place::Nowhere => self.push(shard, due),
+        }
     }
 
     /// Cancels the timeout and frees the slot.
@@ -57,9 +66,17 @@ impl Timer {
     fn reset(&self, shard: u32, due: u64) -> Place {
         assert!(self.slot().reset(Tick(due)));
         let place = self.slot().place(Tick(due));
-        if place == Place::Nowhere {
-            self.push(shard, due);
-        }
+        self.make_findable(place, shard, due);
+        place
+    }
+
+    /// As a future that exchanges its task, and a periodic one on an executor: the slot is not armed for a while.
+    fn rearm(&self, shard: u32, due: u64) -> Place {
+        let (running, task) = self.slot().begin_replace(ID).unwrap();
+        let rearmed = self.slot().rearm(running, task, 1, Tick(due), 0);
+        assert!(rearmed.is_ok());
+        let place = self.slot().place(Tick(due));
+        self.make_findable(place, shard, due);
         place
     }
 }
@@ -268,6 +285,68 @@ fn a_reset_is_found_although_another_is_suspended_before_its_push() {
             other.join().unwrap();
             let place = caller.join().unwrap();
             worker.finds(due);
+            place
+        });
+    }
+}
+
+/// A timeout is armed again, with another task, while its number is popped or its entry is met.
+#[test]
+fn a_timeout_that_is_armed_again_while_the_worker_looks_at_it_is_found() {
+    explore([Place::Queued, Place::Nowhere, Place::Filed], || {
+        let timer = Timer::new();
+        let mut worker = Worker::new(&timer);
+        unexplored(|| assert_eq!(timer.arm(0, 5), Place::Nowhere));
+        let caller = thread::spawn({
+            let timer = Arc::clone(&timer);
+            move || timer.rearm(1, 5)
+        });
+        worker.transfer();
+        let place = caller.join().unwrap();
+        worker.finds(5);
+        place
+    });
+    explore([Place::Nowhere, Place::Filed], || {
+        let timer = Timer::new();
+        let mut worker = unexplored(|| {
+            let worker = Worker::filed(&timer, 5);
+            assert_eq!(timer.arm(0, 9), Place::Filed);
+            worker
+        });
+        let caller = thread::spawn({
+            let timer = Arc::clone(&timer);
+            move || timer.rearm(1, 9)
+        });
+        assert!(!worker.meet(5));
+        let place = caller.join().unwrap();
+        worker.finds(9);
+        place
+    });
+}
+
+/// The tick is written down elsewhere, and an earlier one was, which has passed. The slot is armed for one between the two
+/// while it is filed.
+#[test]
+fn a_slot_that_is_armed_while_it_is_filed_far_away_is_found() {
+    for due in [5, 9, 12] {
+        explore([Place::Queued, Place::Nowhere, Place::Far], move || {
+            let timer = Timer::new();
+            let mut worker = unexplored(|| {
+                let mut worker = Worker::filed(&timer, FAR);
+                assert!(!worker.meet(FAR));
+                assert_eq!(timer.arm(0, 2 * FAR + 9), Place::Nowhere);
+                worker
+            });
+            let caller = thread::spawn({
+                let timer = Arc::clone(&timer);
+                move || {
+                    timer.end();
+                    timer.arm(1, 2 * FAR + due)
+                }
+            });
+            worker.transfer();
+            let place = caller.join().unwrap();
+            worker.finds(2 * FAR + due);
             place
         });
     }
