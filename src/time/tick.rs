@@ -6,7 +6,7 @@ use std::fmt;
 ///
 /// 45 bits are enough for a tick of a millisecond or more: time saturates at 2^64 ns, so no
 /// boundary exceeds 2^64 ns / 1 ms < 1.85 × 10^13 < 2^45 = 3.5 × 10^13. With a shorter tick, what is due at
-/// [`Tick::NEVER`] or later never fires: `Scale::due`.
+/// `Tick::NEVER` or later never fires: `Scale::due`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tick(pub u64);
 
