@@ -18,6 +18,8 @@ use std::time::Duration;
 /// Calls of each operation by each thread.
 const CALLS: usize = 30;
 const LINE: u64 = 64;
+/// How long a thread may take to fall asleep once it has passed the turn on.
+const REST: Duration = Duration::from_millis(200);
 /// Set in the child: it runs the operations.
 const CHILD: &str = "HASHED_WHEEL_CACHE_LINES";
 
@@ -66,6 +68,8 @@ fn operations(
         own_turn
             .recv()
             .expect("the other thread passes the turn on");
+        // And the other one has come to rest.
+        thread::sleep(REST);
         counted(run);
         step += 1;
         // At the end the other one has gone.
