@@ -63,9 +63,12 @@ impl Entry {
 
 /// Knows which entries are dead. For the timer thread alone.
 pub trait Liveness {
-    /// Removes the entries that nothing has to be done for, and all but one of equal ones; keeps the order of the others.
-    /// The caller must drop those that are removed: their slots no longer count on them.
+    /// Removes the entries that nothing has to be done for, and keeps the order of the others. The caller must drop those
+    /// that are removed: their slots no longer count on them.
     fn remove_dead(&self, entries: &mut Vec<Entry>);
+
+    /// Removes all but the first of equal entries. Of a slot that comes back to a tick, both look alive.
+    fn remove_equal(&self, _entries: &mut Vec<Entry>) {}
 }
 
 /// For tests: any condition.

@@ -348,12 +348,16 @@ impl Liveness for Shared {
                 self.slot(ahead.slot()).prefetch();
             }
             let entry = entries[place];
-            if !self.slots().is_dead(entry, self.processed()) {
+            if !self.slot(entry.slot()).is_dead(entry) {
                 entries[kept] = entry;
                 kept += 1;
             }
         }
         entries.truncate(kept);
+    }
+
+    fn remove_equal(&self, entries: &mut Vec<Entry>) {
+        entries.retain(|entry| !self.slots().see(*entry, self.processed()));
         for entry in entries {
             self.slot(entry.slot()).forget_seen();
         }

@@ -105,6 +105,9 @@ impl Bucket {
     pub(super) fn sweep(&mut self, liveness: &dyn Liveness) -> usize {
         let before = self.entries.len();
         liveness.remove_dead(&mut self.entries);
+        if 2 * self.entries.len() > before {
+            liveness.remove_equal(&mut self.entries);
+        }
         self.give_slack_back();
         before - self.entries.len()
     }

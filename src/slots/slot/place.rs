@@ -186,11 +186,11 @@ impl<A> Slots<A> {
         Some(Entry::new(at, id))
     }
 
-    /// Returns `true` if the slot does not need this entry, or an equal one was seen since the slot was told to
-    /// [forget](Slot::forget_seen) that.
-    pub(crate) fn is_dead(&self, entry: Entry, now: Tick) -> bool {
-        let (id, slot) = (entry.slot(), self.get(entry.slot()));
-        slot.is_dead(entry) || slot.see(entry, now, || self.far(id))
+    /// Notes that an entry that counts was seen, until the slot is told to [forget](Slot::forget_seen) that. Returns `true` if an
+    /// equal one was seen before.
+    pub(crate) fn see(&self, entry: Entry, now: Tick) -> bool {
+        let id = entry.slot();
+        self.get(id).see(entry, now, || self.far(id))
     }
 }
 
