@@ -1,6 +1,6 @@
-//! Where the timer thread finds an armed slot: `slots/slot/place.rs` on real slots, queue and reader, with a wheel that is a
-//! list. At the end of each run the slot is armed, nobody is on the way any more, and after one more look the timer thread
-//! must have an entry of it that counts, at its due tick or earlier.
+//! Where the timer thread finds an armed slot: `slots/slot/place.rs` on real slots, queue and reader, with a list for a wheel.
+//! At the end of each run the slot is armed and no call is under way. After one more look, the timer thread must have an entry of
+//! the slot that counts, at its due tick or earlier. Not modelled: the backlog, `latest`, equal entries, discarded pages.
 
 use super::{Probe, Slot, arm_number, explore, unexplored};
 use crate::entry::{Entry, SlotId};
@@ -12,7 +12,7 @@ use loom::thread;
 use std::sync::Arc;
 
 const ID: SlotId = SlotId::from_number(0);
-/// Ticks from now on that are far.
+/// A tick that is far at time zero.
 const FAR: u64 = 1 << 28;
 
 /// A timer with one slot.
@@ -38,7 +38,7 @@ impl Timer {
         self.queue.push(shard, ID, Tick(due), || Tick::ZERO);
     }
 
-    /// As `Shared::schedule`. What is to be done is said by the place.
+    /// As `Shared::schedule`.
     fn arm(&self, shard: u32, due: u64) -> Place {
         let (place, _) = arm_number(self.slot(), Probe::default().task(), due);
         self.make_findable(place, shard, due);
@@ -99,7 +99,7 @@ impl Worker {
         }
     }
 
-    /// One whose slot is filed for that tick, and free.
+    /// The timer thread when the slot is filed for `due`, and free.
     fn filed(timer: &Arc<Timer>, due: u64) -> Worker {
         let mut worker = Worker::new(timer);
         assert_eq!(timer.arm(0, due), Place::Nowhere);
@@ -155,7 +155,7 @@ impl Worker {
         self.wheel.retain(|entry| !slot.is_dead(*entry));
     }
 
-    /// Nobody is on the way: one more look, and the slot is in the wheel for `due`, or earlier.
+    /// No call is under way: after one more look, the slot is in the wheel for `due` or earlier.
     fn finds(mut self, due: u64) {
         self.transfer();
         let slot = self.timer.slot();
@@ -166,7 +166,7 @@ impl Worker {
     }
 }
 
-/// The slot waits, free; it is armed again, by whatever thread, while its number is popped.
+/// The number of a free slot waits. The slot is armed again, through another shard, while the number is popped.
 #[test]
 fn a_slot_that_is_armed_while_its_number_is_popped_is_found() {
     for due in [3, 9] {
@@ -259,8 +259,8 @@ fn a_slot_that_is_armed_for_sooner_while_it_is_filed_is_found() {
     });
 }
 
-/// Of two resets of one timeout the first is suspended when it has written the word, for ever. The second is found all the
-/// same: earlier than the first, later, or at the same tick.
+/// Of two resets of one timeout, the first is suspended for ever after it has written the word. The second is found all the same:
+/// for an earlier tick than the first, a later one, or the same.
 #[test]
 fn a_reset_is_found_although_another_is_suspended_before_its_push() {
     for due in [2, 3, 4] {
@@ -278,7 +278,7 @@ fn a_reset_is_found_although_another_is_suspended_before_its_push() {
             });
             let other = thread::spawn({
                 let timer = Arc::clone(&timer);
-                // Something else has the number popped.
+                // A number that another call has pushed.
                 move || timer.push(0, 9)
             });
             worker.transfer();
@@ -324,8 +324,8 @@ fn a_timeout_that_is_armed_again_while_the_worker_looks_at_it_is_found() {
     });
 }
 
-/// The tick is written down elsewhere, and an earlier one was, which has passed. The slot is armed for one between the two
-/// while it is filed.
+/// The slot is filed at a far tick, after an earlier far tick that has passed. Meanwhile it is armed for a tick between the two, or
+/// after both.
 #[test]
 fn a_slot_that_is_armed_while_it_is_filed_far_away_is_found() {
     for due in [5, 9, 12] {
@@ -373,7 +373,7 @@ fn a_slot_that_waits_and_is_armed_for_sooner_wakes_the_worker() {
             worker.wheel.iter().any(|entry| entry.due() == Tick(3))
         };
         while !finds(&mut worker) {
-            // Something else is due at 7.
+            // Another timeout is due at 7.
             let queue = &timer.queue;
             queue.park_worker(Tick(7), true, || None, || finds(&mut worker));
         }

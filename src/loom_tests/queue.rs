@@ -1,4 +1,4 @@
-//! The pending queue: owners push while the timer thread takes. A block has two numbers here.
+//! The pending queue: producers (the *owners* of their shards) push while the timer thread takes. A block has two numbers here.
 
 use super::{Probe, Slot, arm_number, explore, free_slot, unexplored};
 use crate::entry::SlotId;
@@ -11,7 +11,7 @@ use loom::thread;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// A queue, and when the slot of each number is due. That is no part of the model.
+/// A queue, and the due tick of each number's slot. The map of due ticks is no part of the model.
 pub(super) struct Queue {
     pub(super) queue: PendingQueue,
     due: Mutex<HashMap<u32, Tick>>,
@@ -75,7 +75,7 @@ impl Taker {
         self.taken.remove(0);
     }
 
-    /// Takes all that is left when nobody pushes any more: one look must do. The numbers of all.
+    /// Takes the rest when no thread pushes any more: one look must find all. Returns all numbers that were taken.
     fn finish(mut self) -> Vec<u32> {
         self.take();
         assert_eq!((self.queue.queue.len(), self.reader.waiting()), (0, 0));
@@ -85,7 +85,7 @@ impl Taker {
 
 #[test]
 fn what_an_owner_pushes_is_taken_once_and_in_order() {
-    // How many of the three the worker met while they were pushed.
+    // How many of the three the timer thread took while they were pushed.
     explore([0, 1, 2, 3], || {
         let queue = Queue::new();
         let owner = thread::spawn({
@@ -100,7 +100,7 @@ fn what_an_owner_pushes_is_taken_once_and_in_order() {
     });
 }
 
-/// The block is read when it holds one number, while it is filled, handed over, and the next one begun in its place.
+/// The block is read when it holds one number, while the producer fills it, hands it over, and begins the next in its place.
 #[test]
 fn a_block_that_is_handed_over_while_it_is_read_is_taken_once() {
     explore([1, 2, 3, 4], || {
@@ -230,7 +230,7 @@ fn an_arming_without_a_push_is_before_the_scan_of_stop_or_sees_the_stop() {
     });
 }
 
-/// The contract of `order_after_pushes` by itself: nothing else in here is sequentially consistent for whoever stops, as
+/// The contract of `order_after_pushes` by itself: the stopping thread does nothing else that is sequentially consistent, as
 /// `Lifecycle::request_stop` is in the models above.
 #[test]
 fn what_follows_the_order_after_pushes_sees_every_push_that_has_not_seen_the_stop() {

@@ -1,12 +1,12 @@
 //! The hook that wakes the caller's loop, on a timer without a thread. A call that schedules a timeout takes no lock for it.
 //!
-//! Each hook that is set gets a place of its own in a table, and `latest` names the newest. A place holds a weak reference, and
-//! is never used again; the hook itself is held until it is replaced or the driver is dropped. A reader that finds it gone reads
-//! `latest` again, which was changed before.
+//! Each hook that is set gets a new place in a table, and `latest` names the newest. A place holds a weak reference and is never
+//! reused, so the table grows by one with each hook; the hook itself is held until it is replaced or the driver is dropped. A
+//! reader that finds the hook gone reads `latest` again, which was changed before.
 //!
-//! # A hook that is missed
+//! # Calls without a hook
 //!
-//! If there is no hook to be called, the next one that is set is called at once. No call is lost, and none is made twice:
+//! If no hook is set when one should be called, the next one is called as soon as it is set. No call is lost or made twice:
 //!
 //! ```text
 //! call                                          set
@@ -16,8 +16,8 @@
 //!     missed.swap(false) was true: call it
 //! ```
 //!
-//! All are sequentially consistent. If C3 finds no hook, then C2 < C3 < S1 < S2, and S2 finds `missed`. If both find it, one
-//! of the exchanges does.
+//! All are sequentially consistent. If C3 finds no hook, then C2 < C3 < S1 < S2, and S2 finds `missed`. If C3 finds one, S2 may run
+//! as well: one of the two swaps reads `true`.
 
 use crate::catch_panic::catch_panic;
 use crate::memory::BoxTable;
@@ -47,7 +47,7 @@ impl WakeHook {
         }
     }
 
-    /// Sets the hook, or removes it. Calls a new one at once if it has been missed. For one thread at a time.
+    /// Sets the hook, or removes it. Calls a new one at once if a call was missed. For one thread at a time.
     pub(super) fn set(&self, hook: Option<Hook>) {
         let latest = hook.as_ref().map_or(0, |hook| {
             let index = self.hooks.used();
@@ -72,7 +72,7 @@ impl WakeHook {
         self.call_if_missed();
     }
 
-    /// Forgets what was missed.
+    /// Forgets a missed call.
     pub(super) fn forget_missed(&self) {
         self.missed.store(0, Ordering::SeqCst);
     }

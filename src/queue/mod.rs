@@ -1,34 +1,41 @@
-//! The pending queue: how slots get from any thread to the timer thread. Lock-free, for many producers and one consumer.
+//! The pending queue: carries slot numbers from the producers to the timer thread. Lock-free, with many producers and one
+//! consumer.
 //!
-//! It carries numbers of slots, and is made of [shards](shard), one for each thread that schedules; a shard whose thread has
-//! ended is adopted by a later one. The timer thread's end is the [`Reader`]. Which slots have to be pushed is told in
-//! `slots/slot/place.rs`: a slot that waits already is not pushed again, nor one that the wheel will look at in time.
+//! It consists of [shards](shard), one for each producer; a later thread adopts the shard of one that has ended. The timer thread
+//! reads through the [`Reader`]. `slots/slot/place.rs` says which slots are pushed: not those whose number waits, nor those that
+//! the wheel will look at in time.
 //!
-//! A push takes no lock and waits for no thread: one locked instruction, two more with every sixteenth, and up to four
-//! when the timer thread has to be told. What it calls then may wait: the hook of a driven timer, and `unpark` where there is no
-//! futex. It allocates two kilobytes with every 496th, a block of `SegQueue`.
+//! A push takes no lock and waits for no thread. It costs one locked instruction, two more with every sixteenth, and up to four
+//! when the timer thread has to be told. The wake-up itself may wait: in the hook of a driven timer, and in `unpark` where there is
+//! no futex. Every 496th push allocates two kilobytes, a block of `SegQueue`.
 //!
-//! # How the timer thread finds what is new
+//! # How the timer thread finds new numbers
 //!
-//! Each shard has a bit in a shared word. The push that finds its shard's `dirty` flag down raises it and sets the bit; so
+//! Each shard has a bit in a shared word. A push that finds its shard's `dirty` flag down raises the flag and sets the bit. So
 //! between two looks of the timer thread a shard writes to the shared word once.
 //!
 //! ```text
-//! push                                        look (W2, a transfer)  
-//! P1  announce the number                     L1  bits = word.swap(0); for each shard:
+//! push                                        look (W2, a transfer)
+//! P1  announce the number                     L1  bits = word.swap(0); for each shard with a bit:
 //!     if !dirty: dirty = true, set the bit    L2  dirty = false
 //! P2  read the parker's word                  L3  read how many were announced
 //! ```
 //!
-//! All of these are sequentially consistent. *Nothing is overlooked*: if P1 comes before L3, the look sees the number.
-//! Otherwise it comes after L2, so the push finds `dirty` down or raised again since: the bit is set, and the next look comes.
-//! Then P2 comes after the parker's W1, and reads the plan that this look was made for.
+//! All of these are sequentially consistent. *No number is overlooked*:
+//!
+//! - The look finds the bit, and P1 comes before L3: the look sees the number.
+//! - The look finds the bit, and P1 comes after L3: then P1 also comes after L2. The push finds `dirty` down, or it was raised
+//!   again by an earlier push of this shard. The bit is set again, and the next look finds it.
+//! - The look does not find the bit: an earlier look has taken it and has seen the number, or the push has not set it yet.
+//!
+//! If the look does not see the number, P2 comes after L1, and so after the parker's W1: the push reads the plan that this look was
+//! made for, or a later word.
 //!
 //! # The order of boundaries
 //!
-//! The timer thread takes all that it has seen before it processes a boundary, up to `max_transfers_per_tick`. Within that
-//! limit, what waits here is due at a boundary that has not been processed: the clock is read before the look, and no
-//! boundary after that reading is processed before the next look.
+//! The timer thread reads the clock, then looks here, and until the next look processes no boundary after that reading. Before
+//! it processes a boundary, it takes all numbers that it has seen, up to `max_transfers_per_tick`. So, within that limit, a number
+//! that still waits belongs to a slot that is due at a later boundary.
 
 mod hook;
 pub(crate) mod parker;
@@ -73,7 +80,7 @@ impl PendingQueue {
     }
 
     /// Appends a slot that is due at `due` to the calling thread's shard, and wakes the timer thread if it would be late for it.
-    /// `passed` tells the tick that has passed.
+    /// `passed` returns the last boundary that has passed.
     #[inline]
     pub(crate) fn push(&self, shard: &Shard, id: SlotId, due: Tick, passed: impl Fn() -> Tick) {
         let crowded = shard.push(id);
@@ -92,7 +99,7 @@ impl PendingQueue {
         self.parker.wake_if_late(due, crowded, passed);
     }
 
-    /// Wakes the timer thread if it would be late for a slot that waits already, and is now due at `due`.
+    /// Wakes the timer thread if it would be late for a slot whose number waits already, and which is now due at `due`.
     #[inline]
     pub(crate) fn hasten(&self, due: Tick, passed: impl Fn() -> Tick) {
         if self.parker.is_late(due, false) {
@@ -100,14 +107,14 @@ impl PendingQueue {
         }
     }
 
-    /// About how many numbers wait; without what the reader has taken.
+    /// About how many numbers wait. Those that the reader has taken are not counted.
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|(_, shard)| shard.len()).sum()
     }
 
-    /// Orders what follows after every push that has not seen what the caller has announced before.
+    /// Orders the caller's later reads after every push whose thread does not see what the caller has written before.
     pub(crate) fn order_after_pushes(&self) {
-        // Reads what each has announced.
+        // Reads each shard's `pushed`: pairs with P1.
         self.len();
         fence(Ordering::SeqCst);
     }
@@ -123,13 +130,13 @@ impl PendingQueue {
         self.parker.wakes()
     }
 
-    /// Does what a push that is due then begins with to wake the timer thread, and no more, as if it were suspended there.
+    /// Begins a wake-up as a push for `due` does, and leaves it incomplete, as if the thread were suspended there.
     #[cfg(all(test, hashed_wheel_loom))]
     pub(crate) fn begin_to_wake(&self, due: Tick) -> bool {
         self.parker.begin_to_wake(due)
     }
 
-    /// Says who is to be woken: the calling thread.
+    /// Makes the calling thread the one that is woken.
     pub(crate) fn register_worker(&self) {
         self.parker.register_worker();
     }
@@ -139,7 +146,7 @@ impl PendingQueue {
         self.parker.unpark();
     }
 
-    /// Says that a loop of the caller's is to be woken, by a hook that is set later.
+    /// Makes the caller's loop the one that is woken, by a hook that is set later.
     pub(crate) fn register_loop(&self) {
         self.parker.register_loop();
     }
@@ -149,13 +156,13 @@ impl PendingQueue {
         self.parker.set_hook(hook);
     }
 
-    /// Announces that the caller's loop sleeps until `plan`. What is pushed from now on calls the hook if it is due before that.
+    /// Announces that the caller's loop sleeps until `plan`. From now on, a push of a slot that is due earlier calls the hook.
     pub(crate) fn announce_plan(&self, plan: Tick) {
-        // Crowds do not wake it: it is told of what is due, and of nothing else.
+        // No `ROOM`: a crowded shard does not wake it. Its numbers wait until the plan, or the next turn.
         self.parker.announce(plan, false);
     }
 
-    /// The loop is awake. Returns the boundary that had passed when the hook was called, if it was.
+    /// Ends the plan. Returns the boundary that had passed when the hook was called, or `None` if it was not called.
     pub(crate) fn withdraw_plan(&self) -> Option<Tick> {
         self.parker.withdraw()
     }

@@ -1,11 +1,11 @@
 //! How the timer thread (the *worker*) sleeps, and who wakes it.
 //!
-//! The worker announces in one word until when it will sleep, its *plan*. A thread that pushes a slot reads the word
-//! and wakes the worker only if the plan is too late for the slot. So a push costs a load, a worker with nothing to do
-//! sleeps without a timeout, and `cancel` wakes nobody.
+//! Before it sleeps, the worker announces in one word until when: its *plan*. A thread that pushes a slot reads the word and wakes
+//! the worker only if the plan is too late for the slot. So a push costs a load, a worker with nothing to do sleeps without a
+//! limit, and `cancel` does not wake it.
 //!
-//! What sleeps is a thread, or a loop of the caller's that is woken by a *hook*: the plan is announced and taken back by two
-//! calls, with the caller's own sleep in between, and where a thread would be unparked the hook is called.
+//! The sleeper is a thread, or a loop of the caller's. The loop announces and withdraws its plan by two calls, and sleeps in
+//! between in its own way; a *hook* is called where a thread would be woken.
 //!
 //! # The word
 //!
@@ -14,8 +14,8 @@
 //! | state | meaning | written by |
 //! |---|---|---|
 //! | [`PLAN`], perhaps [`ROOM`] | the worker sleeps until `tick` ([`Tick::NEVER`]: until it is woken); `ROOM` says that it could move slots of a crowded shard before that | the worker |
-//! | [`WOKEN`] | somebody has begun to wake it, at a push that came when `tick` had passed | a pusher, in exchange for a plan |
-//! | 0 | it is awake, or has been woken: nothing has to be done | the worker; who has woken it, in exchange for `WOKEN` |
+//! | [`WOKEN`] | a pusher has begun to wake it, at a push that came when `tick` had passed | a pusher, in exchange for a plan |
+//! | 0 | it is awake, or has been woken: a pusher does nothing | the worker; the pusher that woke it, in exchange for `WOKEN` |
 //!
 //! The epoch goes up with each plan, so that an exchange that comes late does not meet a later plan's word. (It would have to
 //! be late by 65 536 plans.)
@@ -24,7 +24,7 @@
 //!
 //! ```text
 //! a pusher                                   the worker
-//! P1  push: the number is announced          W0  transfer, expire, sweep
+//! P1  push: the number is announced          W0  transfer, fire, sweep
 //! P2  s = word                               W1  word = plan
 //!     s is a plan that is too late:          W2  look at the shards and at the timer's state;
 //! P3    exchange s for WOKEN                     the plan was too late: word = 0, back to W0
@@ -34,15 +34,16 @@
 //! ```
 //!
 //! P1, P2, P3, P5, W1, W4 and W2's look at the shards (L1 to L3 in [`super`]) are sequentially consistent, so they have one
-//! order, in which P1 < P2 and W1 < W2.
+//! order, in which P1 < P2 and W1 < W2. A call that finds its slot queued has no P1 of its own: the number was announced before
+//! the call armed the slot, and `slots/slot/place.rs` argues that the worker sees that arming or the call pushes.
 //!
 //! 1. *P1 < W2*: the worker sees the slot before it sleeps, and does not sleep beyond it. The head of
-//!    [`super`] tells why a look overlooks nothing.
+//!    [`super`] argues that a look overlooks nothing.
 //! 2. *W2 < P1*: then W1 < P2, so P2 reads this plan or something later.
 //!    - *This plan, not later than the slot's due tick*: the worker wakes at the plan's tick by itself,
-//!      and looks at the shards before it expires anything: in time.
+//!      and looks at the shards before it fires anything: in time.
 //!    - *This plan, too late*: P3 succeeds, and P4 follows. Or it fails because the word has changed: it reads again.
-//!    - *`WOKEN`*: P4. Whoever has written it may have been interrupted, so nobody relies on it.
+//!    - *`WOKEN`*: P4. The pusher that wrote it may be suspended, so no other relies on it.
 //!    - *0*: the worker is awake, or P4 has returned in another thread. Either way the worker gets to its next W2, which comes
 //!      after P1: case 1.
 //!    - *A later plan*: if its W2 comes after P1, case 1; otherwise case 2 for it.
@@ -50,15 +51,15 @@
 //! 4. *A crowded shard* is treated like a late plan while `ROOM` is set. When the worker could not move anything
 //!    before the next boundary, `ROOM` is off and crowds do not wake it.
 //! 5. *Stop* stores the state and then does P2 to P5 for any plan. If W2 misses the state, W2 came first: case 2.
-//! 6. *A hook* is called where the worker would be woken. Its caller sleeps between W2 and W4; that a hook called
-//!    before that sleep begins is not forgotten is the business of what it wakes: an eventfd, a waker of mio, a thread's token.
-//!    It is called once for a plan, so there is no `WOKEN`: P3 writes 0, and others rely on the one that did.
+//! 6. *A hook* is called where the worker would be woken. Its caller sleeps between W2 and W4; a hook that
+//!    is called before that sleep begins must end it all the same, as an eventfd, a waker of mio and a thread's token do. It is
+//!    called once for a plan, so there is no `WOKEN`: P3 writes 0, and other pushers rely on the one that wrote it.
 //!
-//! # Who waits for whom
+//! # Suspended pushers
 //!
-//! Nobody, on 64-bit Linux: a pusher that is suspended anywhere between P1 and P5 leaves a word that makes the next one wake the
-//! worker. Elsewhere one that is suspended *inside* P4, in the standard library's `unpark`, may have taken the wake-up with it:
-//! what others push is late then until it goes on, or until the plan's tick. So it is with a hook, from P3 on.
+//! On 64-bit Linux, no thread waits for another: a pusher that is suspended between P1 and P5 leaves a word that makes the next
+//! pusher wake the worker. Elsewhere, a pusher that is suspended *inside* P4, in the standard library's `unpark`, may hold the
+//! wake-up back: slots that others push are late until it continues, or until the plan's tick. With a hook, this holds from P3 on.
 
 use super::hook::{Hook, WakeHook};
 use crate::sync::{AtomicU64, Ordering, Sleeper};
@@ -80,7 +81,7 @@ pub(crate) struct Parker {
 const PLAN: u64 = 1;
 /// With [`PLAN`]: crowds may wake the worker.
 const ROOM: u64 = 2;
-/// Somebody has begun to wake the worker.
+/// A pusher has begun to wake the worker.
 const WOKEN: u64 = 4;
 const TICK_SHIFT: u32 = 64 - Tick::BITS;
 const EPOCH: u64 = (1 << TICK_SHIFT) - (1 << EPOCH_SHIFT);
@@ -89,11 +90,11 @@ const EPOCH_SHIFT: u32 = 3;
 /// How a sleep ended.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub(crate) enum WakeReason {
-    /// There was news, or no time: it did not sleep.
+    /// It did not sleep: W2 found something, or the plan's tick had come.
     Awake,
-    /// No push ended it: its time had come, or it woke up for no reason.
+    /// No push ended it: the plan's tick has come, or the wake-up was spurious.
     Planned,
-    /// A push ended it, which came when this boundary had passed; or a stop, and the boundary is zero.
+    /// A push ended it, when this boundary had passed; or a stop, with boundary zero.
     Push(Tick),
 }
 
@@ -106,12 +107,12 @@ impl Parker {
         }
     }
 
-    /// Says who is to be woken: the calling thread.
+    /// Makes the calling thread the one that is woken.
     pub(crate) fn register_worker(&self) {
         self.sleeper.register();
     }
 
-    /// Says that a loop of the caller's is to be woken: by a hook.
+    /// Makes the caller's loop the one that is woken, by a hook.
     pub(crate) fn register_loop(&self) {
         self.hook.get_or_init(WakeHook::new);
     }
@@ -129,19 +130,18 @@ impl Parker {
         is_too_late(self.word.load(Ordering::SeqCst), due, crowded)
     }
 
-    /// P2: to be called after a push of an entry that is due at `due`. `passed` tells the boundary that
-    /// has passed.
+    /// P2, after the push of a slot that is due at `due`. `passed` returns the last boundary that has passed.
     #[inline]
     pub(crate) fn wake_if_late(&self, due: Tick, crowded: bool, passed: impl FnOnce() -> Tick) {
         let word = self.word.load(Ordering::SeqCst);
-        // A word without a plan has a tick that has passed, and no entry is due then, or nearly none.
+        // The tick of a word without a plan has passed, so `late` is nearly always false; `wake_slow` checks again.
         let late = due.0 < word >> TICK_SHIFT || crowded && word & ROOM != 0;
         if late || word & WOKEN != 0 {
             self.wake_slow(word, passed(), |word| is_too_late(word, due, crowded));
         }
     }
 
-    /// P3 to P5. `ends` tells whether this plan is to be ended.
+    /// P3 to P5. `ends` returns `true` for a plan that is to be ended.
     #[cold]
     fn wake_slow(&self, word: u64, passed: Tick, ends: impl Fn(u64) -> bool) {
         let Some(woken) = self.claim(word, passed, ends) else {
@@ -152,7 +152,7 @@ impl Parker {
         }
         self.sleeper.wake(&self.word);
         let order = Ordering::SeqCst;
-        // If the word has changed, the worker is awake, or another one has woken it.
+        // If the word has changed, the worker is awake, or another pusher has woken it.
         let _ = self
             .word
             .compare_exchange(woken, woken & !WOKEN, order, order);
@@ -175,7 +175,7 @@ impl Parker {
         Some(word)
     }
 
-    /// P2 and P3 of a push that is suspended then. Returns `true` if there was a plan for it to end.
+    /// P2 and P3, as if the push were suspended then. Returns `true` if there was a plan for it to end.
     #[cfg(all(test, hashed_wheel_loom))]
     pub(super) fn begin_to_wake(&self, due: Tick) -> bool {
         let word = self.word.load(Ordering::SeqCst);
@@ -209,7 +209,7 @@ impl Parker {
         word
     }
 
-    /// W4. Returns the boundary that had passed at the push that came too early for the plan, if one did.
+    /// W4. Returns the boundary that had passed at the push that ended the plan, or `None` if none did.
     pub(crate) fn withdraw(&self) -> Option<Tick> {
         let epoch = self.word.load(Ordering::Relaxed) & EPOCH;
         let word = self.word.swap(epoch, Ordering::SeqCst);
@@ -219,7 +219,7 @@ impl Parker {
         (word & PLAN == 0).then_some(Tick(word >> TICK_SHIFT))
     }
 
-    /// W1 to W4. `until` tells how long it is to the plan's tick, `None` for ever; `news` is W2.
+    /// W1 to W4. `until` returns the time to the plan's tick, `None` for ever; `news` is W2.
     pub(crate) fn sleep(
         &self,
         plan: Tick,
@@ -236,7 +236,7 @@ impl Parker {
         }
     }
 
-    /// W3, unless there is no time for it.
+    /// W3, unless the plan's tick has come. Returns `true` if it slept.
     fn wait(&self, plan: u64, limit: Option<Duration>) -> bool {
         let sleeps = limit != Some(Duration::ZERO);
         if sleeps {

@@ -10,18 +10,18 @@ use crate::time::Tick;
 pub(crate) struct Reader {
     /// One for each shard that was ever seen, by its number.
     inlets: Vec<Inlet>,
-    /// The numbers of those that have something.
+    /// The numbers of the shards that have something to take.
     active: Vec<u32>,
 }
 
 /// What the timer thread knows of one shard.
 #[derive(Default)]
 struct Inlet {
-    /// Numbers that were pushed, as far as it was seen.
+    /// `pushed` of the shard, as the last look read it.
     seen: u64,
     /// Numbers that were taken.
     taken: u64,
-    /// The tick that had passed when the first of those in between was pushed.
+    /// The boundary that had passed when the first of the numbers in between was pushed.
     since: u64,
 }
 
@@ -32,7 +32,7 @@ impl Reader {
             let Some(ready) = queue.ready.get(word) else {
                 continue;
             };
-            // L1. The load leaves the line to the pushers when there is nothing.
+            // L1. A load first: a swap would take the cache line from the pushers even if no bit is set.
             if ready.load(Ordering::SeqCst) == 0 {
                 continue;
             }
@@ -68,7 +68,7 @@ impl Reader {
             let inlet = &mut self.inlets[number as usize];
             if let Some(shard) = queue.shards.get(number) {
                 shard.take(&mut inlet.taken, inlet.seen, take);
-                // Perhaps more than was seen.
+                // `take` may have taken more than was seen.
                 inlet.seen = inlet.taken;
             }
         }
@@ -80,7 +80,7 @@ impl Reader {
         self.active().map(waiting).sum()
     }
 
-    /// The tick that had passed when the first of them was pushed.
+    /// The boundary that had passed when the first of the waiting numbers was pushed.
     pub(crate) fn waiting_since(&self) -> Option<Tick> {
         self.active().map(|inlet| Tick(inlet.since)).min()
     }

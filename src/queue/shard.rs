@@ -8,31 +8,32 @@
 //!    the timer thread pops                        the timer thread reads
 //! ```
 //!
-//! A push writes the number to the open block, hands the block over if that fills it, and then announces the number by
-//! `pushed`. So one number costs one locked instruction, and one in sixteen the two of `SegQueue::push` as well.
+//! A push writes the number to the open block, hands the block over if the number fills it, and then announces the number by
+//! `pushed`. So a number costs one locked instruction, and every sixteenth also the two of `SegQueue::push`.
 //!
 //! # Why neither side waits
 //!
-//! The loops of `SegQueue` go round again for a second pusher, a second popper, or a push that has claimed its place and not
-//! written it yet. There is one pusher, the thread that the shard belongs to; one popper, the timer thread; and that pops only
-//! blocks that were announced, so their push has returned.
+//! A loop of `SegQueue` repeats because of a second pusher, a second popper, or a push that has claimed its place and not yet
+//! written it. Here, one thread pushes, its producer; one thread pops, the timer thread; and it pops only announced
+//! blocks, whose push has returned.
 //!
 //! # The open block is read while it may change
 //!
-//! The pusher may hand the block over and begin the next in the same place while the timer thread reads it. The timer thread
-//! looks at `pushed` again after reading: if the block is still open, it has read what was announced. Otherwise the block
-//! has been handed over and announced, and is popped instead.
+//! The pusher may hand the block over and write the next one in the same place while the timer thread reads it. So the timer
+//! thread reads `pushed` again afterwards. If the block was still open then, the announced numbers were read. Otherwise the block
+//! was handed over and announced, and the timer thread pops it instead. A number that the timer thread read too early, from the
+//! next block, shows it the new `pushed`: Release in `push`, the Acquire fence in `block`.
 
 use crate::entry::{SlotCell, SlotId};
 use crate::sync::{AtomicU8, AtomicU64, CachePadded, Ordering, SpscSegQueue as SegQueue, fence};
 use crate::tuning::{CROWD, QUEUE_BLOCK};
 
-/// The bytes of a number on its way: those of `SegQueue`'s memory for 31 blocks.
+/// Bytes for each number that waits: `SegQueue` allocates for 31 blocks at a time.
 const BYTES: usize = (31 * (QUEUE_BLOCK * 4 + 8) + 8) / (31 * QUEUE_BLOCK) + 1;
 
 /// See the module's head.
 pub(crate) struct Shard {
-    /// Its place in the queue.
+    /// Its index in the queue.
     pub(super) number: u32,
     producer: CachePadded<Producer>,
     full: SegQueue<[SlotId; QUEUE_BLOCK]>,
@@ -46,7 +47,7 @@ struct Producer {
     pushed: AtomicU64,
     /// 1 from the first push that the timer thread has not seen, until it looks at this shard.
     dirty: AtomicU8,
-    /// The tick that had passed at that push.
+    /// The boundary that had passed at that push.
     since: AtomicU64,
     open: [SlotCell; QUEUE_BLOCK],
 }
@@ -66,7 +67,7 @@ impl Shard {
         }
     }
 
-    /// Appends a number: P1 of the queue's head. Returns `true` if the timer thread should be woken for the crowd.
+    /// Appends a number: P1 of the queue's head. Returns `true` with every `CROWD`th: the timer thread should be woken then.
     ///
     /// The caller sees to it that no two threads push to the same shard at once. If they do, numbers may be lost, but
     /// nothing worse.
@@ -76,7 +77,8 @@ impl Shard {
         // Relaxed: the producer wrote it.
         let pushed = producer.pushed.load(Ordering::Relaxed);
         let place = pushed as usize % QUEUE_BLOCK;
-        // Release: whoever reads this number in place of an earlier one sees that the earlier block was announced.
+        // Release, with the fence in `block`: a reader that finds this number in place of one of the block before sees that
+        // that block was announced.
         producer.open[place].store(id, Ordering::Release);
         if place == QUEUE_BLOCK - 1 {
             self.hand_over();
@@ -90,8 +92,8 @@ impl Shard {
         self.full.push(self.read_open());
     }
 
-    /// Takes the numbers from `taken` to `end`, which were announced, or up to the end of that block; a block or less at a time.
-    /// For the timer thread.
+    /// Takes the numbers from `taken` to `end`, a block or less at a time, and perhaps the rest of the last block. Those before
+    /// `end` were announced. For the timer thread.
     pub(super) fn take(&self, taken: &mut u64, end: u64, take: &mut dyn FnMut(&[SlotId])) {
         while *taken < end {
             let first = *taken as usize % QUEUE_BLOCK;
@@ -103,7 +105,7 @@ impl Shard {
         }
     }
 
-    /// The numbers of the block that begins at `block`: those before `end` if it is open, otherwise all.
+    /// The numbers of the block that begins at `block`, and how many: those before `end` if the block is open, otherwise all.
     fn block(&self, block: u64, end: u64) -> ([SlotId; QUEUE_BLOCK], usize) {
         let next = block + QUEUE_BLOCK as u64;
         if end < next {
@@ -114,7 +116,7 @@ impl Shard {
                 return (ids, (end - block) as usize);
             }
         }
-        // It was announced, so there is one.
+        // The block was announced, so it is there.
         (
             self.full.pop().unwrap_or_else(|| self.read_open()),
             QUEUE_BLOCK,
@@ -125,7 +127,7 @@ impl Shard {
         std::array::from_fn(|place| self.producer.open[place].load(Ordering::Relaxed))
     }
 
-    /// Whether the timer thread has been told of this shard since it last looked at it.
+    /// Returns `true` if the timer thread has been told of this shard since it last looked at it.
     #[inline]
     pub(super) fn is_dirty(&self) -> bool {
         self.producer.dirty.load(Ordering::SeqCst) != 0
@@ -138,7 +140,7 @@ impl Shard {
         self.producer.dirty.store(1, Ordering::SeqCst);
     }
 
-    /// L2 and L3 of the queue's head. Returns how many numbers were pushed, and since when.
+    /// L2 and L3 of the queue's head. Returns `pushed` and `since`.
     pub(super) fn look(&self) -> (u64, u64) {
         self.producer.dirty.store(0, Ordering::SeqCst);
         let pushed = self.producer.pushed.load(Ordering::SeqCst);

@@ -1,4 +1,6 @@
-//! Scheduling: arm a slot, queue its number, wake the worker if it would be late.
+//! Scheduling: compute the due tick, arm a slot, push its number if need be, wake the timer thread if it would be late, and check
+//! for a stop. `slots/slot/place.rs` says when the number has to be pushed, `queue/mod.rs` and `queue/parker.rs` argue that the timer
+//! thread sees it.
 
 use super::Shared;
 use super::local::{self, Local};
@@ -12,7 +14,7 @@ use crate::tuning::LOOKAHEAD;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// In a slot: how long before its boundary the deadline lies did not fit.
+/// Stands for a distance between deadline and boundary that does not fit the slot's 32 bits. `Shared::very_early` has it.
 const VERY_EARLY: u32 = u32::MAX;
 
 /// The deadline of a timeout, as the caller gives it.
@@ -26,13 +28,14 @@ pub(crate) enum When {
 
 /// A task that was not scheduled.
 pub(crate) enum Refused<T> {
+    /// It was not stored in a slot.
     AsItCame(T),
-    /// The timer stopped meanwhile.
+    /// The timer stopped after the task was stored.
     Stored(StoredTask<Timeout>),
 }
 
 impl Shared {
-    /// Schedules a task: arms a slot, queues its entry, and checks whether the timer has stopped.
+    /// Schedules a task: arms a slot, sees to it that the timer thread finds it, and checks whether the timer has stopped.
     ///
     /// Inlined, and `store` is called as late as possible, so that the task is written straight to its slot. A copy on the
     /// stack, written in pieces and read as a whole, makes the processor wait. The callees are not inlined.
@@ -68,8 +71,8 @@ impl Shared {
         .map_err(|task| (Refused::Stored(task), RejectReason::Stopped))
     }
 
-    /// Starts the timer, and reserves a place under the limit. The delay of the call that starts the timer counts from time
-    /// zero, which lies within that call: so it is not early, and a delay of one tick takes one tick.
+    /// Starts the timer, and reserves a place under the limit. In the call that starts the timer, the delay counts from time zero,
+    /// which lies within that call. So the timeout is not early, and a delay of one tick takes one tick.
     #[cold]
     fn start_and_reserve(self: &Arc<Self>, when: &mut When) -> Result<(), RejectReason> {
         if let (true, When::After(delay)) = (self.start()?, *when) {
@@ -103,10 +106,10 @@ impl Shared {
     ) -> Result<Timeout, StoredTask<Timeout>> {
         let vacant = self.take_slot(local);
         if kind == Kind::Periodic {
-            // One that an earlier timeout of this slot has left.
+            // Drops the one that an earlier timeout of this slot has left.
             self.take_period(vacant.slot());
         }
-        // Before it is armed, so that nobody counts its end before its beginning.
+        // Before the slot is armed, so that no thread counts its end before its beginning.
         self.counters_of(local).scheduled.add(1);
         let id = vacant.slot();
         let (due, early) = self.due(when);
@@ -119,8 +122,7 @@ impl Shared {
         };
         let place = self.slot(id).arm(vacant, task(), arming);
         self.make_findable(id, due, place, local, when);
-        // If this check misses a stop, the scan of that stop begins after the push and finds the slot armed: see
-        // `shutdown::finalize`.
+        // If this check misses a stop, the scan of that stop comes after the arming and finds it: see the head of `shutdown`.
         if self.lifecycle.is_shutdown() {
             if let Some(task) = self.unschedule(id) {
                 return Err(task);
@@ -167,8 +169,8 @@ impl Shared {
         (due, self.end_of(due).saturating_sub(deadline))
     }
 
-    /// How long before its boundary the deadline lies, as the slot keeps it, of a timeout that the caller has armed or moved, or
-    /// is about to arm.
+    /// The distance from deadline to boundary as the slot stores it. The caller has armed or moved the timeout, or is about to arm
+    /// it.
     #[inline]
     pub(crate) fn early(&self, id: SlotId, early: u64) -> u32 {
         match u32::try_from(early) {
@@ -177,7 +179,7 @@ impl Shared {
         }
     }
 
-    /// With a tick of more than 4.29 s, what does not fit is kept elsewhere.
+    /// Stores a distance that does not fit, of more than 4.29 s.
     #[cold]
     fn note_early(&self, id: SlotId, early: u64) -> u32 {
         // Relaxed: as the slot's own.
@@ -193,7 +195,7 @@ impl Shared {
     }
 
     /// The deadline of a slot that is due at `due`. Two racing resets may leave the distance of one with the boundary of the
-    /// other.
+    /// other, which changes the reported deadline and lateness alone.
     #[inline]
     pub(crate) fn deadline_of(&self, id: SlotId, due: Tick) -> u64 {
         let early = match self.slot(id).early() {
@@ -232,8 +234,8 @@ impl Shared {
         boundary.wrapping_sub(deadline) < self.margin
     }
 
-    /// The same when the system's clock has to be read. A call of its own, and the last one, so that the usual way needs no
-    /// registers saved.
+    /// As `deadline`, when the system's clock has to be read. A call of its own, in tail position, so that the usual path
+    /// saves no registers.
     #[cold]
     fn deadline_after(&self, delay: Duration) -> (Tick, u64) {
         let at = self.settings.clock.ordered().saturating_add(nanos(delay));
@@ -242,18 +244,18 @@ impl Shared {
 
     #[inline]
     fn due_at(&self, at: u64, when: When) -> (Tick, u64) {
-        // Relaxed: whoever asks has seen STARTED or later with Acquire.
+        // Relaxed: the caller has read STARTED or a later state with Acquire.
         if at >= self.end.load(Ordering::Relaxed) {
             return self.no_deadline(at);
         }
         let mut deadline = at.saturating_sub(self.lifecycle.started_at());
         let mut due = self.settings.scale.due_in_time(deadline);
         if matches!(when, When::At(_)) && due <= self.processed() {
-            // The timer thread fires it at the next boundary. Time before the call is not lateness.
+            // Its boundary has been processed; it fires at the next one. Time before the call is not lateness.
             due = self.processed();
             deadline = self.end_of(due);
         }
-        // A manual clock stands on the boundary whose tasks are running.
+        // A manual clock stands on the boundary whose tasks are running, so the next one is the earliest.
         let coming = self
             .settings
             .clock
@@ -277,7 +279,7 @@ impl Shared {
         (Tick::NEVER, deadline)
     }
 
-    /// Sees to it that the timer thread finds a slot in time that is armed, and due at `due`.
+    /// Sees to it that the timer thread finds an armed slot in time, which is due at `due`. For a slot that was armed before.
     #[inline]
     pub(crate) fn make_findable_for(&self, id: SlotId, due: Tick, when: When) {
         match self.slot(id).place(due) {
@@ -293,7 +295,7 @@ impl Shared {
         self.with_local(|local| self.make_findable(id, due, place, local, when));
     }
 
-    /// Pushes the number of an armed slot if need be, and wakes the timer thread if it would be late for it.
+    /// C3 of `slots/slot/place.rs`: pushes the number of an armed slot if need be, and wakes the timer thread if it would be late.
     #[inline]
     fn make_findable(&self, id: SlotId, due: Tick, place: Place, local: &Local, when: When) {
         let passed = || self.passed_for(when);
@@ -305,12 +307,12 @@ impl Shared {
         }
     }
 
-    /// The boundary that has passed, for a call with that deadline.
+    /// The last boundary that has passed, for a call with that deadline; perhaps an earlier one.
     #[cold]
     fn passed_for(&self, when: When) -> Tick {
         match when {
-            // No look at the clock. The boundaries that the timer has processed have passed. That is no later than the
-            // truth, so at worst the worker catches up with more boundaries than it would have to.
+            // Reads no clock. The boundary that was processed last has passed; if later ones have, too, the timer thread
+            // processes more boundaries than it would have to.
             When::At(_) => self.processed(),
             When::After(_) => self.passed(),
         }

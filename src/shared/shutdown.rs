@@ -4,14 +4,13 @@
 //! **every slot** rather than at queue and wheel: the slots record what is armed, so an entry in flight cannot be lost.
 //! Each armed slot is claimed by the compare-and-swap that firing and cancelling use.
 //!
-//! *No timeout is lost or returned twice.* `new_timeout` arms a slot, pushes (a sequentially consistent operation on
-//! the queue), and then checks the state.
+//! *No timeout is lost or returned twice.* `new_timeout` arms a slot, by a sequentially consistent swap or with a push (a
+//! sequentially consistent operation on the queue), and then checks the state.
 //!
 //! - It reads STARTED: in the one order of sequentially consistent operations the check precedes SHUTDOWN, so its push
-//!   precedes the scan's read of the queue, which therefore sees it, and the arming before it. The scan finds the slot
-//!   armed or in a later state. (Its group counts as used, by a sequentially consistent operation, before it is armed. If
-//!   that came after the scan took the number of groups, the check reads SHUTDOWN.) A timeout that never fires is not
-//!   pushed; fences take the place of the push and of the read.
+//!   precedes the scan's read of the queue, which therefore sees it, and the arming before it. A swap precedes the fence
+//!   that follows that read. The scan finds the slot armed or in a later state. (Its group counts as used, by a sequentially consistent operation, before it is armed. If
+//!   that came after the scan took the number of groups, the check reads SHUTDOWN.)
 //! - It reads SHUTDOWN: it tries to take the slot back, against the scan and the worker. The word leaves Armed once:
 //!   rejected, returned or fired.
 //! - `reset` cannot hide a timeout: its word stays Armed. A periodic one on an executor is Armed or Running at any time,

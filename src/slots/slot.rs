@@ -63,7 +63,7 @@ pub(crate) struct Slot<A: 'static> {
     word: AtomicU64,
     /// How long before its boundary the deadline lies, in nanoseconds.
     early: AtomicU32,
-    /// Where the wheel has an entry of it. Written by the timer thread: see [`place`].
+    /// The tick of its entry in the wheel that counts. Written by the timer thread: see [`place`].
     filed: AtomicU32,
     /// The middle bits of the stamp: the low ones are in the word. Written at arming.
     stamp: AtomicU32,
@@ -71,7 +71,7 @@ pub(crate) struct Slot<A: 'static> {
     label: AtomicU16,
     /// The high bits of the stamp.
     stamp_high: AtomicU8,
-    /// 1 while its number waits in the pending queue: see [`place`].
+    /// 1 from an arming that pushes its number until a number of it is popped: see [`place`].
     queued: AtomicU8,
     /// Valid in the states Armed and Stopped; in Running and `CancelRequested` the runner owns the task.
     task: UnsafeCell<MaybeUninit<StoredTask<A>>>,

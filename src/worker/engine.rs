@@ -1,20 +1,20 @@
-//! The steps of the timer thread: entries from the queue to the wheel, due entries to their tasks, dead entries out.
-//! A thread of the timer's own, a caller's loop and a manual clock take the same [steps](Engine::step); they differ in
+//! The steps of the timer thread: it files the slots whose numbers wait in the queue, fires those that are due, and removes dead
+//! entries. A thread of the timer's own, a caller's loop and a manual clock take the same [steps](Engine::step); they differ in
 //! how they [wait](super).
 //!
 //! # Boundaries
 //!
 //! The wheel's `now` is the last processed boundary. The [next one with work](Engine::next_tick) is the wheel's next
-//! expiration, or the very next while slots wait in the queue. Processing a boundary moves slots from the queue to the wheel,
-//! at most `max_transfers`, and fires the due ones.
+//! expiration, or `now + 1` while numbers wait in the queue. Processing a boundary transfers slots from the queue to the wheel, at
+//! most `max_transfers` for each boundary, and fires the due ones.
 //!
-//! *Order.* A boundary is processed when all slots have moved that the thread has seen in the queue, and it has looked there
-//! after it had read the clock: so what is scheduled and not seen is due later, or its call has not returned. Slots
-//! that the budget leaves behind belong to the next boundary.
+//! *Order.* The timer thread reads the clock, looks at the queue, files the slots that it has seen there, and then processes a
+//! boundary. So a timeout that it has not seen is due later, or its call has not returned. Slots beyond the budget are filed at
+//! the next boundary, and may fire late.
 //!
-//! Before it sleeps, the timer thread also [moves](Engine::settle) slots, as it has to know when they are due. They are charged
-//! to the coming boundary (the transfer budget). After a sleep, the boundaries that have passed count as processed, except
-//! for as many as are needed to move the slots that have been waiting: those are caught up with like any missed boundary.
+//! Before it sleeps, the timer thread also [transfers](Engine::settle) slots, to know when they are due. They are charged to the
+//! budget of the coming boundary. After a sleep, the boundaries that have passed count as processed, except for as many as it
+//! takes to transfer the slots that have waited: these are processed one by one, as after any delay.
 
 mod driven;
 mod filing;
@@ -36,7 +36,7 @@ use std::mem;
 use std::sync::Arc;
 use sweep::Round;
 
-/// An armed slot. Those of one thread are ordered as they were armed.
+/// A slot that was found armed. The order is by stamp: those that one thread armed are in the order of arming.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Waiting {
     stamp: u64,
@@ -47,15 +47,15 @@ struct Waiting {
 pub(crate) struct Engine {
     wheel: AnyWheel,
     reader: Reader,
-    /// Taken from the queue and not filed yet, because they were more than might move: the one that was armed first is last.
+    /// Slots whose numbers were taken from the queue when more waited than the budget allowed. The lowest stamp is last.
     backlog: Vec<Waiting>,
-    /// Entries that may be moved to the wheel at one boundary.
+    /// Slots that may be transferred at one boundary.
     max_transfers: usize,
-    /// Entries that may still be moved to the wheel before the next boundary.
+    /// Slots that may still be transferred before the next boundary.
     transfer_budget: usize,
     /// A thread of the timer's own drives it.
     pub(super) has_thread: bool,
-    /// The latest tick to file a slot at: see [`filing`].
+    /// No slot is filed at a later tick, even if it is due later. Set by each transfer: see [`filing`].
     latest: Tick,
     /// The entries due at the current boundary; kept for its memory.
     due: Vec<Entry>,
@@ -101,17 +101,17 @@ impl Engine {
         }
     }
 
-    /// Fires what is due at `boundary`, until the timer is stopped. Returns how many have fired.
+    /// Fires the slots of `ready`, until the timer is stopped. Returns how many have fired.
     fn fire(&mut self, shared: &Arc<Shared>, boundary: Tick, ready: &[Waiting]) -> usize {
         let mut now = shared.recent();
-        // Counted rather than those that fire: those are the many.
+        // Counts the slots that do not fire, which are few.
         let mut skipped = 0;
         for (place, waiting) in ready.iter().enumerate() {
             if let Some(ahead) = ready.get(place + LOOKAHEAD) {
                 shared.slot(ahead.slot).prefetch();
             }
             if shared.is_shutdown() {
-                // The scan of `stop` finds the rest.
+                // The scan of `stop` finds the others.
                 return place - skipped;
             }
             let id = waiting.slot;
@@ -171,30 +171,30 @@ impl Engine {
         self.wheel.next_expiration().unwrap_or(Tick::NEVER)
     }
 
-    /// Slots that have been seen in the queue and not been filed, dead ones included.
+    /// The numbers that were seen in the queue and whose slots are not filed yet; some of these slots are not armed.
     fn waiting(&self) -> usize {
         self.backlog.len() + self.reader.waiting()
     }
 
-    /// Returns `true` if the worker, woken before `wakeup`, could transfer entries.
+    /// Returns `true` if the timer thread, woken before `wakeup`, could transfer slots.
     pub(super) fn can_transfer_before(&self, wakeup: Tick) -> bool {
         // A boundary before `wakeup` brings a new budget.
         self.transfer_budget > 0 || wakeup > self.wheel.now().next()
     }
 
-    /// Moves slots from the queue to the wheel before a sleep, charged to the coming boundary.
+    /// Transfers slots before a sleep, charged to the coming boundary.
     pub(super) fn settle(&mut self, shared: &Shared) {
         self.transfer(shared, Tick::ZERO);
         self.publish_counters(shared);
     }
 
-    /// Accounts for a sleep during which nothing was due up to `idle`. Of the boundaries slept through, as many are
-    /// caught up with as it takes to move what has been waiting.
+    /// Accounts for a sleep during which nothing was due up to `idle`. Leaves as many boundaries to be processed as it takes to
+    /// transfer the slots that have waited.
     pub(super) fn account_for_sleep(&mut self, shared: &Shared, idle: Tick) {
         self.reader.look(shared.queue());
         let since = self.reader.waiting_since().unwrap_or(idle);
         if self.waiting() <= self.transfer_budget {
-            // So that no boundary is skipped at which one of them is due.
+            // Filed first, so that no boundary is skipped at which one of them is due.
             self.transfer(shared, Tick::ZERO);
         }
         let needed = (self.waiting() / self.max_transfers) as u64;
@@ -204,7 +204,7 @@ impl Engine {
 
     /// Counts the boundaries up to `passed` as processed, up to the first that has work.
     pub(super) fn skip_idle_ticks(&mut self, shared: &Shared, passed: Tick) {
-        // A slot that waits may be due at any of them.
+        // A slot whose number waits may be due at any of them.
         if self.next_tick(shared) > self.wheel.now().next() {
             self.skip_to(shared, passed);
         }
@@ -225,9 +225,9 @@ impl Engine {
         }
     }
 
-    /// Moves the slots that wait, and processes the wheel's next expiration; if there is none until then, the last boundary
-    /// that has `passed`, less as many as it takes to move the slots that the budget has left behind. `boundary` is the one that
-    /// [`Engine::next_tick`] returned.
+    /// Transfers the slots whose numbers wait, and processes one boundary: the wheel's next expiration, or, if that comes later,
+    /// the last one that has `passed`, less as many as it takes to transfer the slots that the budget has left in the queue.
+    /// `boundary` is the one that [`Engine::next_tick`] returned.
     fn process_tick(&mut self, shared: &Arc<Shared>, boundary: Tick, passed: Tick) {
         self.transfer(shared, passed);
         let needed = self.waiting().div_ceil(self.max_transfers) as u64;
@@ -250,7 +250,7 @@ impl Engine {
         ready.clear();
         ready.shrink_to(KEPT_DUE);
         self.ready = ready;
-        // Periodic tasks have been inserted again.
+        // Periodic slots have been filed again.
         self.publish_counters(shared);
     }
 

@@ -1,4 +1,5 @@
-//! The usual life of a timeout: armed by a caller, claimed and run by the worker, freed by the last that uses it.
+//! The usual life of a timeout: a caller arms the slot, the timer thread claims and runs the task, and the last user of the slot
+//! frees it.
 //! Transitions 1, 5, 7, 10 and 11 of the [table](super).
 
 use super::{Label, Place, Slot};
@@ -8,7 +9,7 @@ use crate::slots::word::{State, Word};
 use crate::sync::Ordering;
 use crate::time::Tick;
 
-/// The right to arm a free slot, which no other thread knows.
+/// The right to arm a free slot. One value exists for a slot, so one thread arms it.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Vacant(SlotId);
@@ -32,7 +33,7 @@ impl Vacant {
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(super) slot: SlotId,
-    /// A one-shot without a handle when it was claimed: no other thread can access the slot.
+    /// A one-shot timeout that had no handle when it was claimed: no other thread changes the word.
     pub(super) unobserved: bool,
 }
 
@@ -57,9 +58,9 @@ pub(crate) struct Arming {
 /// The result of [`Slot::claim`].
 #[derive(Debug)]
 pub(crate) enum ClaimResult<A: 'static> {
-    /// The timeout is over.
+    /// That timeout is no longer armed: it is over, its slot was armed again, or a future exchanges its task.
     Dead,
-    /// The timeout was moved.
+    /// The timeout was moved, and is due later. The caller files the slot.
     Later,
     /// The timeout is due; the caller owns the task.
     Due(Running, StoredTask<A>),
@@ -86,7 +87,7 @@ pub(crate) enum ReleaseResult {
 }
 
 impl<A> Slot<A> {
-    /// Transition 1, and C1 to C3 of [`place`](super::place) without the push.
+    /// Transition 1, and C1 to C3 of [`place`](super::place) without the push: the caller pushes the number as the answer says.
     #[inline]
     pub(crate) fn arm(&self, vacant: Vacant, task: StoredTask<A>, arming: Arming) -> Place {
         debug_assert_eq!(
@@ -94,7 +95,8 @@ impl<A> Slot<A> {
             task.kind(),
             "what the caller knows need not be loaded"
         );
-        // The right is used up with this call. Relaxed: it makes this thread the only writer.
+        // The right is used up with this call. The stores are relaxed: it makes this thread the only writer, and the word
+        // publishes them.
         drop(vacant);
         self.set_stamp(arming.stamp);
         self.early.store(arming.early, Ordering::Relaxed);
@@ -102,7 +104,8 @@ impl<A> Slot<A> {
         // SAFETY: `vacant` is the right to write the task.
         self.task.with_mut(|cell| unsafe { (*cell).write(task) });
         let word = Word::armed(arming.due, arming.stamp, arming.kind).0;
-        // One that is found nowhere before it is armed has to be pushed, whatever the timer thread does meanwhile.
+        // Relaxed: a slot that is nowhere now has to be pushed, whatever the timer thread does meanwhile. Only this thread sets
+        // `queued`, and an entry for an earlier timeout that the timer thread files meanwhile only makes the push superfluous.
         if self.place_by(arming.due, Ordering::Relaxed) == Place::Nowhere {
             self.word.store(word, Ordering::Release);
         } else {
@@ -116,7 +119,8 @@ impl<A> Slot<A> {
         Place::Nowhere
     }
 
-    /// Transition 5, at boundary `now`, for the timeout that was armed with `stamp`.
+    /// Transition 5, at boundary `now`, for the arming with `stamp`. A slot that another thread armed with an equal stamp is
+    /// claimed only if it is due.
     #[inline]
     pub(crate) fn claim(&self, slot: SlotId, stamp: u64, now: Tick) -> ClaimResult<A> {
         let mut word = self.word();
@@ -187,7 +191,7 @@ impl<A> Slot<A> {
         }
     }
 
-    /// Transition 11: the last access to a slot that was found [`ReleaseResult::Abandoned`]. The caller puts it into a
+    /// Transition 11: the last access to a slot that was found [`ReleaseResult::Abandoned`]. The caller puts the number into a
     /// cache that it has looked up before this call.
     ///
     /// Takes a pointer for the same reason as [`Slot::release`].

@@ -1,40 +1,46 @@
 //! Where the timer thread finds an armed slot.
 //!
-//! *A slot that is armed is queued, or filed at a tick not after its due tick*: its number waits in the pending queue
-//! or in the engine's backlog, or the wheel has an entry of it at the tick `filed`. Both say only that the slot is to be looked at, then or
-//! earlier; what is to be done, its word says. So a slot that is cancelled, freed and armed again while its number waits is
-//! not pushed again, and one that is armed for later than the wheel looks at it needs nothing at all: it is filed anew then.
+//! *An armed slot is queued, or filed at a tick not after its due tick*, once the call that armed or moved it has returned. Queued:
+//! its number is in the pending queue or in the engine's backlog. Filed: the wheel has an entry of it at the tick `filed`. Numbers
+//! and entries only make the timer thread look at the slot; the slot's word says what to do. So a producer pushes nothing for a
+//! slot whose number waits, or whose entry is early enough: the timer thread files such a slot anew when it looks at it.
 //!
 //! ```text
-//! a caller                                    the timer thread
-//! C1  word = armed, due                       T1  queued = 0, having popped the number; or
-//! C2  filed ≤ due, or queued?                     filed = none, having met the entry
+//! a producer                                  the timer thread
+//! C1  word = armed, due                       T1  queued = 0 (a number is popped), or
+//! C2  filed ≤ due, or queued?                     filed = none (an entry is met)
 //! C3  no: queued = 1, push the number         T2  a fence
-//!                                             T3  the word is armed, and filed is none or later than due:
-//!                                                 filed = due or earlier, an entry in the wheel
+//!                                             T3  if the word is armed, and filed is none or later than due:
+//!                                                 filed = due or earlier, an entry into the wheel
 //! ```
 //!
-//! - C1 and C2 are sequentially consistent (a call that finds the slot nowhere may go straight to C3). If C2 reads what was there before T1, T3 comes after C1 and sees that arming.
-//!   Otherwise C2 sees what T1 has written, and the caller pushes, or T3's tick, which is in the wheel.
-//! - T3 may miss an arming that comes meanwhile and is due earlier. Then that C2 has read `none`, or a later tick: it pushes.
-//! - *`filed` is lowered without T1*: whoever has relied on the later tick is due at it or after it.
-//! - *C3 sets `queued` only in a call that arms a free slot*. Nobody has a handle before that call returns, so whoever finds it
-//!   set may rely on the push. A `reset`, a periodic task's next run and a future's new task push the number without it: two
-//!   such calls for one slot may meet, and the first may be suspended before its push. So a number may wait twice; the second
-//!   finds the slot filed. (A periodic task that runs on an executor before the call that has armed it returns is the
-//!   exception: its next run waits for that call's push.)
-//! - *The entry that counts* is the one at the tick `filed`; others of the slot are dead. A slot that comes back to a tick has two
-//!   there: the first that is met clears `filed`. A sweep marks what it has seen, and drops the second.
-//! - *A page of free slots that went back to the system* reads as not queued and not filed. What queue and wheel have of it is dead,
-//!   or a second one. It is not written to, or the page would be back.
-//! - Of a slot that is due never, none of this is needed.
+//! - C1, C2 and T2 are sequentially consistent. If C2 reads a value from before T1, then C1 comes before T2, and T3 sees the
+//!   arming. Otherwise C2 reads what T1 or T3 wrote: the producer pushes, or T3's entry is early enough.
+//! - A call that finds the slot nowhere before C1 goes straight to C3. Its C1 is a store with Release: the push publishes it.
+//! - T3 may miss an arming whose C1 comes after T2. The C2 of that arming reads `none` or T3's tick, and pushes unless that tick is
+//!   early enough.
+//! - *T3 lowers `filed` without T1.* A producer that has relied on the later tick is due at that tick or after it.
+//! - *Only a call that arms a free slot sets `queued`*, if the slot is not filed far away. No other thread has a handle before
+//!   that call returns, so a thread that reads 1 may rely on its push. A `reset`, a periodic task's next run, a future's new task
+//!   and a call for a slot that is filed too late and far away push without it: two such calls for one slot may meet, and the
+//!   first may be suspended before its push. So a number may wait several times; when the second is popped, the slot is filed.
+//!   (One exception: the next run of a periodic task relies on the push of the call that armed it, which may not have returned if
+//!   the task runs on an executor.)
+//! - The backlog's numbers are popped, so `queued` is clear. A slot in the backlog that is armed again is pushed again.
+//! - *The entry at the tick `filed` counts*; all others of the slot are dead. A slot that is filed at the same tick again has two
+//!   equal entries: meeting the first clears `filed`, and a sweep marks the first as seen and drops the second.
+//! - *A page of free slots that was returned to the system* reads as zeroes: neither queued nor filed. Numbers and entries of
+//!   these slots are then dead, or wait beside newer ones. The timer thread does not write to such a slot, or the page would be
+//!   back.
+//! - A slot whose due tick is never needs neither.
 //!
 //! # How a tick fits in 32 bits
 //!
-//! `filed` is `valid:1 | far:1 | seen:1 | tick:29`, the low bits of the tick. It is compared if the entry was filed for one of the
-//! next 2^27 ticks (37 hours at a millisecond). A due tick up to 2^27 after it counts as later, any other as earlier: that is wrong
-//! only for a call that was suspended for 3 days of such ticks after it had read the clock. The tick of an entry that is further
-//! away is written down elsewhere as well, before `filed`: [`Slots::far`](crate::slots::Slots::far).
+//! `filed` is `valid:1 | far:1 | seen:1 | tick:29`, with the low bits of the tick. For an entry in one of the next 2^27 ticks (37
+//! hours at a millisecond) these bits are compared: a due tick less than 2^27 after `filed` counts as later, any other as
+//! earlier. A later one that counts as earlier is pushed in vain. An earlier one counts as later only in a call that was
+//! suspended for 2^28 ticks (3 days) after it had read the clock. The tick of an entry further away, a *far* one, is also
+//! stored in a table, before `filed`: [`Slots::far`](crate::slots::Slots::far).
 
 use super::Slot;
 use crate::entry::{Entry, SlotId};
@@ -47,7 +53,7 @@ use crate::tuning::LOOKAHEAD;
 const NONE: u32 = 0;
 const VALID: u32 = 1 << 31;
 const FAR: u32 = 1 << 30;
-/// A sweep has come across the entry, in this bucket.
+/// The sweep of a bucket has seen an entry at this tick. Clear between two sweeps.
 const SEEN: u32 = 1 << 29;
 const LOW: u32 = SEEN - 1;
 /// Ticks from now on that are not far.
@@ -55,14 +61,14 @@ const NEAR: u64 = 1 << 27;
 /// Ticks after `filed` that count as later.
 const LATER: u32 = 1 << 27;
 
-/// Where a slot that was armed for some tick is found.
+/// Where the timer thread will find a slot that was armed for some tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(test, derive(Hash))]
 #[must_use]
 pub(crate) enum Place {
     /// In the wheel, early enough; or it is due never.
     Filed,
-    /// In the wheel, at a tick that is written down elsewhere.
+    /// In the wheel, at a far tick: the caller compares that with its due tick.
     Far,
     /// In the pending queue.
     Queued,
@@ -102,7 +108,7 @@ fn tick_of(filed: u32, now: Tick, far: impl FnOnce() -> Tick) -> Option<Tick> {
     }
 }
 
-/// Returns `true` if a slot that is filed so, not far, is looked at by `due`.
+/// Returns `true` if `filed` names a tick that is not far and not after `due`.
 #[inline]
 fn is_filed_by(filed: u32, due: Tick) -> bool {
     let after = (due.0 as u32).wrapping_sub(filed) & LOW;
@@ -117,7 +123,7 @@ fn is_filed_at(filed: u32, tick: Tick) -> bool {
 
 /// For callers.
 impl<A> Slot<A> {
-    /// C2, for a slot that is armed and due at `due`.
+    /// C2, for a slot that is armed and due at `due`. A slot that is due never counts as filed.
     #[inline]
     pub(crate) fn place(&self, due: Tick) -> Place {
         self.place_by(due, Ordering::SeqCst)
@@ -140,7 +146,7 @@ impl<A> Slot<A> {
     /// C3, before the push, in the call that arms the slot.
     #[inline]
     pub(super) fn set_queued(&self) {
-        // Release: a timer thread that pops the number of an earlier arming and clears this sees the arming.
+        // Release, with T2: a timer thread that clears this, for a number of an earlier arming, sees this arming.
         self.queued.store(1, Ordering::Release);
     }
 }
@@ -158,7 +164,8 @@ impl<A> Slots<A> {
         fence(Ordering::SeqCst);
     }
 
-    /// T1 and T2 for entries that were met. Moves those that count to the front, and returns how many they are. `ahead` come next.
+    /// T1 and T2 for entries that were met. Moves those that count to the front and returns their number. `ahead` are the entries
+    /// that are met next.
     pub(crate) fn clear_filed(&self, met: &mut [Entry], ahead: &[Entry]) -> usize {
         let mut counting = 0;
         for place in 0..met.len() {
@@ -176,8 +183,8 @@ impl<A> Slots<A> {
         counting
     }
 
-    /// T3: returns the entry that the slot needs now, if it does; the caller files it. The wheel has come to `now`. Of a slot
-    /// that is due after `latest`, the entry is for `latest`.
+    /// T3: returns the entry that the slot needs, or `None` if it needs none; the caller inserts it. The wheel has come to `now`.
+    /// The entry is for the due tick, or for `latest` if that is earlier.
     #[inline]
     pub(crate) fn file(&self, id: SlotId, now: Tick, latest: Tick) -> Option<Entry> {
         let slot = self.get(id);
@@ -199,8 +206,8 @@ impl<A> Slot<A> {
     /// T1 for a number that was popped.
     #[inline]
     fn clear_queued(&self) {
-        // Relaxed: the fence follows. Not written if it is clear: the page may have gone back to the system. Nobody sets it
-        // between the two: it is set where it was found clear.
+        // Relaxed: the fence follows. Not written if it is clear: the page may have been returned to the system. No producer
+        // writes between load and store: a producer sets only what it has found clear.
         if self.queued.load(Ordering::Relaxed) != 0 {
             self.queued.store(0, Ordering::Relaxed);
         }
@@ -217,7 +224,7 @@ impl<A> Slot<A> {
         counts
     }
 
-    /// The slot, if it is armed and will fire.
+    /// Due tick and stamp of the slot, if it is armed and not due never.
     #[inline]
     pub(crate) fn find(&self) -> Option<Found> {
         let word = self.word();
@@ -228,8 +235,8 @@ impl<A> Slot<A> {
         })
     }
 
-    /// T3 for a slot that was found due at `due`. Returns where it needs an entry, if it does. `far` is where the tick of one
-    /// that is far is written down.
+    /// T3 for a slot that was found due at `due`. Returns the tick at which it needs an entry, or `None`. `far` returns the place
+    /// of its far tick.
     #[inline]
     fn file<'a>(
         &self,
@@ -249,12 +256,12 @@ impl<A> Slot<A> {
         if filed & FAR != 0 {
             far().store(at.0, Ordering::SeqCst);
         }
-        // Release: where it is written down. A caller that sees the old one pushes.
+        // Release, with C2: a producer that reads this value reads this far tick, or a later value of it.
         self.filed.store(filed, Ordering::Release);
         Some(at)
     }
 
-    /// Returns `true` if the slot does not need this entry. From then on it does not count on it.
+    /// Returns `true` if the slot does not need this entry. The caller then removes it: `filed` no longer names it.
     pub(crate) fn is_dead(&self, entry: Entry) -> bool {
         let filed = self.filed.load(Ordering::Relaxed);
         if !is_filed_at(filed, entry.due()) {
@@ -267,7 +274,7 @@ impl<A> Slot<A> {
         fence(Ordering::SeqCst);
         let is_dead = self.find().is_none();
         if !is_dead {
-            // Armed meanwhile. If that was for an earlier tick, its number comes.
+            // Armed meanwhile. If that was for an earlier tick, its number is pushed. Relaxed: the fence publishes the far tick.
             self.filed.store(filed, Ordering::Relaxed);
         }
         is_dead
@@ -276,7 +283,7 @@ impl<A> Slot<A> {
     /// Notes that the entry that counts was seen, and returns `true` if an equal one was seen before.
     fn see<'a>(&self, entry: Entry, now: Tick, far: impl Fn() -> &'a AtomicU64) -> bool {
         let filed = self.filed.load(Ordering::Relaxed);
-        // Another one may have the same low bits.
+        // A dead entry may have the same low bits.
         let counts = tick_of(filed, now, || Tick(far().load(Ordering::Relaxed)));
         if counts != Some(entry.due()) {
             return false;
@@ -285,7 +292,7 @@ impl<A> Slot<A> {
         filed & SEEN != 0
     }
 
-    /// What is seen next is not the second of two. Not written if it is clear: the page may have gone back to the system.
+    /// Clears the mark of `see`. Not written if it is clear: the page may have been returned to the system.
     pub(crate) fn forget_seen(&self) {
         let filed = self.filed.load(Ordering::Relaxed);
         if filed & SEEN != 0 {
@@ -293,7 +300,8 @@ impl<A> Slot<A> {
         }
     }
 
-    /// The stamp of the arming whose word this is, which was acquired.
+    /// The stamp of the arming of `word`, which was acquired. If the slot was armed again since, the bits of two stamps may be
+    /// mixed: that arming came after T2, and its own C2 decides.
     #[inline]
     pub(super) fn stamp_of(&self, word: Word) -> u64 {
         let middle = u64::from(self.stamp.load(Ordering::Relaxed));

@@ -9,8 +9,8 @@ use crate::time::Tick;
 use crate::tuning::FEW_FILED;
 
 impl Engine {
-    /// Announces the tick until which the caller's loop may sleep, and returns it. Returns `None` if an entry that was
-    /// pushed meanwhile is due earlier.
+    /// Announces the tick until which the caller's loop may sleep, and returns it. Returns `None` if a slot that was
+    /// pushed meanwhile may be due earlier.
     pub(in crate::worker) fn announce_plan(&mut self, shared: &Shared) -> Option<Tick> {
         self.sweep_few(shared);
         let plan = self.plan(shared);
@@ -23,8 +23,8 @@ impl Engine {
     /// The tick until which the caller's loop may sleep.
     fn plan(&mut self, shared: &Shared) -> Tick {
         let next = self.next_tick(shared);
-        // After the look: an entry that it has seen is counted as scheduled.
-        // An entry that is left may lead to a timeout that is scheduled meanwhile, and then nobody is told.
+        // Asked after the look: a timeout whose number it has seen is counted as scheduled. An entry in the wheel has to be met
+        // even if it is dead: a slot that is armed again for later relies on it, and that call does not call the hook.
         if shared.is_idle() && self.wheel.len() == 0 {
             Tick::NEVER
         } else {
@@ -32,7 +32,7 @@ impl Engine {
         }
     }
 
-    /// Removes the dead entries of a wheel that holds a few, or nothing else, so that they wake nobody.
+    /// Removes the dead entries of a wheel that holds few entries, or only dead ones, so that they do not end the loop's sleep.
     pub(super) fn sweep_few(&mut self, shared: &Shared) {
         let filed = self.wheel.len();
         let mut unseen = if filed <= FEW_FILED || shared.is_idle() {

@@ -1,16 +1,17 @@
-//! Slots into the wheel, and out of it when they are met. `slots/slot/place.rs` has the argument.
+//! Files slots in the wheel, and meets their entries when they are due. `slots/slot/place.rs` argues that no slot is lost.
 //!
 //! # Order
 //!
-//! Neither queue nor wheel keeps the order of what one thread has scheduled: a slot that is armed again stays where it waits. So
-//! what is due at a boundary is sorted by stamp before it fires, if it is not in order already. And if more waits than may move,
-//! all of it is taken, sorted, and filed from the backlog, so that what was scheduled first is filed first.
+//! Neither queue nor wheel keeps the order in which a thread schedules: a slot that is armed again stays where it waits. So the
+//! slots that are due at a boundary are sorted by stamp before they fire. If more numbers wait than the budgets allow, all are
+//! taken into the backlog and sorted, and the lowest stamps are filed first.
 //!
-//! # What is due late
+//! # Filing for an earlier look
 //!
-//! Most timeouts are cancelled, and their slots armed again. If the second is due before the first, the slot has to be moved
-//! again, and leaves a dead entry. So a thread of the timer's own that is behind by a boundary files what is due more than [`LOOK_AGAIN`]
-//! later for that moment: what is armed meanwhile needs nothing. The slots that are still armed then are looked at once more.
+//! Most timeouts are cancelled, and their slots armed again. If the new timeout is due before the old one, its slot has to be
+//! pushed and filed again, and leaves a dead entry. So a thread of the timer's own that is behind by a boundary or more files no slot
+//! later than [`LOOK_AGAIN`] from now (`latest`): a new timeout that is due after that needs no push. A slot that is still armed
+//! when that entry is met is filed again.
 
 use super::{Engine, Waiting};
 use crate::entry::{Entry, SlotId};
@@ -20,8 +21,8 @@ use crate::tuning::{LOOK_AGAIN, MEET_BATCH};
 use crate::wheel::Wheel;
 
 impl Engine {
-    /// Moves what waits in the queue to the wheel, within the budgets of the boundaries up to `passed`, the coming one at least: a
-    /// thread that is behind has those of all boundaries that it has missed.
+    /// Files the slots whose numbers wait: all, if they fit the budgets of the coming boundary and of those missed up to `passed`;
+    /// otherwise as many as the budget of the coming one allows, from the backlog.
     pub(super) fn transfer(&mut self, shared: &Shared, passed: Tick) {
         self.reader.look(shared.queue());
         let missed = passed.0.saturating_sub(self.wheel.now().next().0) as usize;
@@ -43,7 +44,7 @@ impl Engine {
         }
     }
 
-    /// Files all that was seen in the queue.
+    /// Takes all numbers that were seen in the queue, and files their slots.
     fn file_all(&mut self, shared: &Shared) {
         let wheel = &mut *self.wheel;
         let (now, latest, mut moved) = (wheel.now(), self.latest, 0);
@@ -56,7 +57,7 @@ impl Engine {
         self.count_moved(moved);
     }
 
-    /// Takes all that was seen in the queue into the backlog, which is empty.
+    /// Takes all numbers that were seen in the queue into the backlog, which is empty. Drops those of slots that are not armed.
     fn gather(&mut self, shared: &Shared) {
         let backlog = &mut self.backlog;
         self.reader.take(shared.queue(), &mut |ids| {
@@ -78,7 +79,7 @@ impl Engine {
             let Some(waiting) = self.backlog.pop() else {
                 break;
             };
-            // One that was armed anew has been pushed anew, and has a later turn.
+            // With another stamp, the slot was armed again after `gather` had cleared `queued`. So it was pushed again.
             let found = shared.slot(waiting.slot).find();
             if found.is_some_and(|found| found.stamp == waiting.stamp) {
                 moved += usize::from(self.file(shared, waiting.slot));
@@ -95,7 +96,7 @@ impl Engine {
         self.transfer_budget = self.transfer_budget.saturating_sub(moved);
     }
 
-    /// Files a slot that is armed, if the wheel does not look at it in time. Returns `true` if an entry went into the wheel.
+    /// Files a slot if it is armed and not filed early enough. Returns `true` if an entry went into the wheel.
     pub(super) fn file(&mut self, shared: &Shared, id: SlotId) -> bool {
         let (now, latest) = (self.wheel.now(), self.latest);
         file(shared, &mut *self.wheel, now, latest, id)
@@ -130,13 +131,13 @@ impl Engine {
             rest = ahead;
         }
         if !ready.is_sorted() {
-            // Not stable: no two are equal, and a stable sort would be ten kilobytes of code more.
+            // Not stable: a slot is in there once, and a stable sort would add ten kilobytes of code.
             ready.sort_unstable();
         }
     }
 }
 
-/// As [`Engine::file`], for a wheel that has come to `now`.
+/// As [`Engine::file`], with the fields that it needs.
 #[inline]
 fn file(shared: &Shared, wheel: &mut dyn Wheel, now: Tick, latest: Tick, id: SlotId) -> bool {
     let entry = shared.slots().file(id, now, latest);

@@ -7,17 +7,16 @@ use crate::tuning::{MAX_DEAD, SWEEP_STEP};
 /// One round of a sweep through the wheel.
 ///
 /// More than half of the entries are dead when a round begins, and it looks at each of them, so it removes more than
-/// half of what it looks at. Unless `seq` has wrapped within one life: then a dead entry may pass for live.
-/// A round that removes less than an eighth is not worth another before the wheel has changed: the next
-/// begins when half as many entries have been transferred as it looked at. So sweeping comes to an end, and costs
-/// each entry that is transferred a few looks at most, whatever the entries look like.
+/// half of those it looks at. It may miss dead ones: an entry whose tick differs from `filed` by a multiple of 2^29 looks alive.
+/// After a round that removes less than an eighth, the next begins when half as many entries have been transferred as
+/// it looked at. So sweeping comes to an end, and costs each entry that is transferred a few looks at most.
 #[derive(Default)]
 pub(super) struct Round {
     /// Entries that it has yet to look at; 0 between two rounds.
     left: usize,
     looked: usize,
     removed: usize,
-    /// None begins before so many have been transferred.
+    /// The next round begins when this many entries have been transferred.
     not_before: u64,
 }
 
@@ -44,7 +43,7 @@ impl Engine {
     /// Removes some dead entries if there are too many. Returns `true` if there were.
     pub(in crate::worker) fn sweep(&mut self, shared: &Shared) -> bool {
         let filed = self.wheel.len();
-        // A live timeout has at most one live entry. The rest is dead.
+        // A pending timeout has at most one entry that counts. The others are dead.
         if filed <= MAX_DEAD || filed as u64 <= 2 * shared.pending() + MAX_DEAD as u64 {
             self.round.end();
             return false;
@@ -55,7 +54,7 @@ impl Engine {
             }
             self.round.left = filed;
         }
-        // Faster than entries come in.
+        // At least twice the entries that have come in since the last step, so that a round ends.
         let come_in = (self.transferred - self.swept_at) as usize;
         self.swept_at = self.transferred;
         let step = SWEEP_STEP.max(2 * come_in).min(filed);
