@@ -80,7 +80,8 @@ impl Scale {
     /// The last boundary at or before `time`.
     #[inline]
     pub(crate) fn passed(self, time: u64) -> Tick {
-        Tick(self.ticks_in(time))
+        // With a short tick, time goes on after the last boundary.
+        Tick(self.ticks_in(time)).min(Tick::NEVER.previous())
     }
 
     /// The time of a boundary; `None` from [`FOREVER`] on.
