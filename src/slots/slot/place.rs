@@ -288,7 +288,8 @@ impl<A> Slot<A> {
         if counts != Some(entry.due()) {
             return false;
         }
-        self.filed.store(filed | SEEN, Ordering::Relaxed);
+        // Release, as in `file`: a caller that reads this value reads the far tick that belongs to it.
+        self.filed.store(filed | SEEN, Ordering::Release);
         filed & SEEN != 0
     }
 
@@ -296,7 +297,7 @@ impl<A> Slot<A> {
     pub(crate) fn forget_seen(&self) {
         let filed = self.filed.load(Ordering::Relaxed);
         if filed & SEEN != 0 {
-            self.filed.store(filed & !SEEN, Ordering::Relaxed);
+            self.filed.store(filed & !SEEN, Ordering::Release);
         }
     }
 
