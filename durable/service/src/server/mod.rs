@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use hashed_wheel::{HashedWheelTimer, TimerHandle};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio_rustls::rustls::ServerConfig;
 
@@ -117,6 +117,8 @@ pub fn serve(options: &Options) -> Result<u8, Box<dyn Error>> {
         timer: timer.clone(),
         body_timeout: options.body_timeout,
     });
+    // Before anybody is told that it runs.
+    let signals = runtime.block_on(async { Signals::caught() })?;
     announce(options, address, &limits);
     let server = accept::Server {
         app: Arc::clone(&app),
@@ -132,7 +134,7 @@ pub fn serve(options: &Options) -> Result<u8, Box<dyn Error>> {
         keys,
         certificate,
     };
-    let reason = runtime.block_on(run(&app, server, listener, reload, options));
+    let reason = runtime.block_on(run(&app, server, listener, signals, reload, options));
     let code = end(&runtime, &app, &cut, reason, options);
     // A lookup of a name cannot be given up: nobody waits for it.
     runtime.shutdown_background();
@@ -207,6 +209,7 @@ async fn run(
     app: &Arc<App>,
     server: accept::Server,
     listener: tokio::net::TcpListener,
+    signals: Signals,
     reload: Reload,
     options: &Options,
 ) -> Reason {
@@ -214,7 +217,7 @@ async fn run(
     let serving = tokio::spawn(server.serve(listener, stopping));
     let watching = health::watch(Arc::clone(app), options.store_patience);
     let reason = tokio::select! {
-        () = told_to_stop(&reload) => Reason::Told,
+        () = signals.told_to_stop(&reload) => Reason::Told,
         () = watching => Reason::Store,
     };
     log::event(
@@ -229,15 +232,30 @@ async fn run(
     reason
 }
 
-async fn told_to_stop(reload: &Reload) {
-    let of = |kind| signal(kind).expect("a handler for signals can be installed");
-    let (mut terminate, mut interrupt) = (of(SignalKind::terminate()), of(SignalKind::interrupt()));
-    let mut hang_up = of(SignalKind::hangup());
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => return,
-            _ = interrupt.recv() => return,
-            _ = hang_up.recv() => reload.reload(),
+/// The signals that the service answers to.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    /// Catches them from now on: until then each ends the process.
+    fn caught() -> std::io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn told_to_stop(mut self, reload: &Reload) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hang_up.recv() => reload.reload(),
+            }
         }
     }
 }
