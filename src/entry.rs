@@ -20,6 +20,17 @@ impl SlotId {
     }
 }
 
+/// Where in the pending queue a number waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(test, derive(Hash))]
+#[repr(u8)]
+pub(crate) enum Lane {
+    /// Taken at the timer thread's next look.
+    Soon = 1,
+    /// Taken before the earliest due tick of the slots in it.
+    Late = 2,
+}
+
 /// A place for a number of a slot that one thread writes and others read; at first that of the first slot.
 #[derive(Default)]
 pub(crate) struct SlotCell(AtomicU32);

@@ -12,6 +12,8 @@ pub(crate) const QUEUE_BLOCK: usize = if MODEL { 2 } else { 16 };
 /// Every so many pushes to a shard wake the timer thread, if its budget allows transfers: filing them takes a part of a
 /// millisecond, so the wake-up costs little in comparison. A caller's loop is not woken.
 pub(crate) const CROWD: u64 = if MODEL { 4 } else { 4096 };
+/// A timeout that is due later than this waits in a late lane. Most of those are cancelled before; of shorter ones, many fire.
+pub(crate) const SOON: Duration = Duration::from_millis(100);
 /// Free slots that a thread keeps: two pages of slots, so that a thread that schedules and cancels by turns does not go to the pool
 /// each time.
 pub(crate) const SLOT_CACHE: usize = if MODEL { 4 } else { 128 };
@@ -22,6 +24,8 @@ pub(crate) const TOTALS_ATTEMPTS: usize = 4;
 
 /// How many entries ahead slots are fetched into the cache. A core has 10 to 16 misses under way, and needs some for the rest.
 pub(crate) const LOOKAHEAD: usize = 8;
+/// Late numbers that the timer thread takes at once, before their time: less than a millisecond's work.
+pub(crate) const LATE_STEP: usize = 4096;
 /// Entries that are met between two fences: a fence costs as much as several of them.
 pub(crate) const MEET_BATCH: usize = 64;
 /// Entries that the buffers for one boundary keep room for: 1 MiB.
@@ -50,9 +54,3 @@ pub(crate) const DISCARDED_AT_ONCE: u32 = 512;
 pub(crate) const MANY_INSTANCES: usize = 64;
 /// The least time between two log lines about slow tasks: people read them.
 pub(crate) const SLOW_TASK_PAUSE_NANOS: u64 = 1_000_000_000;
-
-// ── the timer thread, when it is behind ───────────────────────────────────────────────────────
-
-/// A timer thread that is behind files no slot for a later look than this. Long enough for the looks to cost little, and short
-/// in comparison with the 30 seconds and more of most delays.
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(4);

@@ -188,7 +188,6 @@ fn a_burst_while_the_timer_thread_is_held_up_gives_its_memory_back(kind: Kind) {
         "{held:?}"
     );
     end.send(()).unwrap();
-    eventually("all is taken", || timer.stats().queued == 0);
     assert!(live.iter().all(Timeout::cancel));
     drop(live);
     if cfg!(all(target_os = "linux", not(miri))) {

@@ -255,7 +255,7 @@ impl<Timer> TimerBuilder<Timer> {
     /// waits for the next tick. 100 000 by default.
     ///
     /// It bounds the time that the timer thread spends on insertions before it fires. If timeouts are
-    /// scheduled faster than this for long, they fire late, and [`Stats::queued`](crate::Stats::queued) grows.
+    /// scheduled faster than this for long, they fire late.
     ///
     /// ```
     /// use hashed_wheel::HashedWheelTimer;

@@ -46,7 +46,7 @@ mod slot;
 mod start;
 mod stop;
 
-use crate::entry::SlotId;
+use crate::entry::{Lane, SlotId};
 use crate::slots::{self, Arming, Label, Place, Vacant};
 use crate::sync::{Condvar, Mutex};
 use crate::time::Tick;
@@ -191,7 +191,7 @@ fn free_slot() -> Slot {
 }
 
 /// Arms a slot, which must be free and known to no other thread. Returns its place and its stamp.
-fn arm_number(slot: &Slot, task: StoredTask, due: u64) -> (Place, u64) {
+fn arm_number(slot: &Slot, task: StoredTask, due: u64, lane: Lane) -> (Place, u64) {
     // SAFETY: as said.
     let vacant = unsafe { Vacant::new(SlotId::from_number(0)) };
     // Each arming has another.
@@ -202,6 +202,7 @@ fn arm_number(slot: &Slot, task: StoredTask, due: u64) -> (Place, u64) {
         label: Label::NONE,
         stamp,
         due: Tick(due),
+        lane,
         early: 0,
     };
     (slot.arm(vacant, task, arming), stamp)
@@ -209,7 +210,7 @@ fn arm_number(slot: &Slot, task: StoredTask, due: u64) -> (Place, u64) {
 
 /// The same. Returns its stamp.
 fn arm(slot: &Slot, task: StoredTask, due: u64) -> u64 {
-    arm_number(slot, task, due).1
+    arm_number(slot, task, due, Lane::Soon).1
 }
 
 /// A small timer, with a thread.

@@ -1,9 +1,9 @@
 //! Where the timer thread finds an armed slot: `slots/slot/place.rs` on real slots, queue and reader, with a list for a wheel.
 //! At the end of each run the slot is armed and no call is under way. After one more look, the timer thread must have an entry of
-//! the slot that counts, at its due tick or earlier. Not modelled: the backlog, `latest`, equal entries, discarded pages.
+//! the slot that counts, at its due tick or earlier. Not modelled: the backlog, equal entries, discarded pages.
 
 use super::{Probe, Slot, arm_number, explore, unexplored};
-use crate::entry::{Entry, SlotId};
+use crate::entry::{Entry, Lane, SlotId};
 use crate::queue::{PendingQueue, Reader};
 use crate::slots::{Handle, Place, Slots};
 use crate::sync::Ordering;
@@ -14,6 +14,8 @@ use std::sync::Arc;
 const ID: SlotId = SlotId::from_number(0);
 /// A tick that is far at time zero.
 const FAR: u64 = 1 << 28;
+/// A slot that is due at this tick, or later but not far away, waits in a late lane.
+const LATE: u64 = 100;
 
 /// A timer with one slot.
 struct Timer {
@@ -33,25 +35,31 @@ impl Timer {
         self.slots.get(ID)
     }
 
-    fn push(&self, shard: u32, due: u64) {
+    fn push(&self, shard: u32, lane: Lane, due: u64) {
         let shard = self.queue.shard(shard);
-        self.queue.push(shard, ID, Tick(due), || Tick::ZERO);
+        self.queue.push(shard, lane, ID, Tick(due), || Tick::ZERO);
     }
 
     /// As `Shared::schedule`.
     fn arm(&self, shard: u32, due: u64) -> Place {
-        let (place, _) = arm_number(self.slot(), Probe::default().task(), due);
-        self.make_findable(place, shard, due);
+        let lane = lane(due);
+        let (place, _) = arm_number(self.slot(), Probe::default().task(), due, lane);
+        self.make_findable(place, lane, shard, due);
         place
     }
 
     /// As `Shared::make_findable`.
-    fn make_findable(&self, place: Place, shard: u32, due: u64) {
+    fn make_findable(&self, place: Place, lane: Lane, shard: u32, due: u64) {
         match place {
             Place::Filed => {}
             Place::Far if self.slots.far(ID).load(Ordering::SeqCst) <= due => {}
             Place::Queued => self.queue.hasten(Tick(due), || Tick::ZERO),
-            Place::Far | Place::Nowhere => self.push(shard, due),
+            Place::Late => {
+                let shard = self.queue.shard(shard);
+                self.queue.expect(shard, Tick(due), false, || Tick::ZERO);
+            }
+            Place::Far => self.push(shard, Lane::Soon, due),
+            Place::Nowhere => self.push(shard, lane, due),
         }
     }
 
@@ -65,8 +73,8 @@ impl Timer {
     /// As `Timeout::reset`.
     fn reset(&self, shard: u32, due: u64) -> Place {
         assert!(self.slot().reset(Tick(due)));
-        let place = self.slot().place(Tick(due));
-        self.make_findable(place, shard, due);
+        let place = self.slot().place(Tick(due), lane(due));
+        self.make_findable(place, Lane::Soon, shard, due);
         place
     }
 
@@ -75,9 +83,16 @@ impl Timer {
         let (running, task) = self.slot().begin_replace(ID).unwrap();
         let rearmed = self.slot().rearm(running, task, 1, Tick(due), 0);
         assert!(rearmed.is_ok());
-        let place = self.slot().place(Tick(due));
-        self.make_findable(place, shard, due);
+        let place = self.slot().place(Tick(due), lane(due));
+        self.make_findable(place, Lane::Soon, shard, due);
         place
+    }
+}
+
+fn lane(due: u64) -> Lane {
+    match due {
+        LATE..FAR => Lane::Late,
+        _ => Lane::Soon,
     }
 }
 
@@ -99,6 +114,15 @@ impl Worker {
         }
     }
 
+    /// The timer thread when it knows of a slot in late lanes that is due at `due`. The thread of that shard has said so.
+    fn with_late_due(timer: &Arc<Timer>, shard: u32, due: u64) -> Worker {
+        let (mut worker, queue) = (Worker::new(timer), &timer.queue);
+        queue.expect(queue.shard(shard), Tick(due), false, || Tick::ZERO);
+        worker.reader.look(queue);
+        assert_eq!(worker.reader.late_due(), Tick(due));
+        worker
+    }
+
     /// The timer thread when the slot is filed for `due`, and free.
     fn filed(timer: &Arc<Timer>, due: u64) -> Worker {
         let mut worker = Worker::new(timer);
@@ -109,25 +133,40 @@ impl Worker {
         worker
     }
 
-    /// As `Engine::transfer`. Returns how many numbers were popped.
-    fn transfer(&mut self) -> usize {
-        let mut popped = 0;
+    /// As `Engine::transfer`.
+    fn transfer(&mut self) {
         let timer = Arc::clone(&self.timer);
         self.reader.look(&timer.queue);
         let mut taken = Vec::new();
         self.reader
-            .take(&timer.queue, &mut |ids| taken.extend_from_slice(ids));
-        for id in taken {
-            popped += 1;
-            timer.slots.clear_queued(&[id]);
+            .take(&timer.queue, &mut |ids, lane| taken.push((ids[0], lane)));
+        for (id, lane) in taken {
+            timer.slots.clear_queued(&[id], lane);
             self.file();
         }
-        popped
+    }
+
+    /// As `Engine::take_late`, all at once.
+    fn take_late(&mut self) {
+        self.reader.open_late(&self.timer.queue);
+        self.transfer();
+    }
+
+    /// As `Engine::take_late`, a part.
+    fn take_late_part(&mut self) {
+        let timer = Arc::clone(&self.timer);
+        self.reader.look(&timer.queue);
+        let mut taken = 0;
+        self.reader
+            .take_late(&timer.queue, 1, &mut |ids, _| taken += ids.len());
+        for _ in 0..taken {
+            timer.slots.clear_queued(&[ID], Lane::Late);
+            self.file();
+        }
     }
 
     fn file(&mut self) {
-        self.wheel
-            .extend(self.timer.slots.file(ID, self.now, Tick::NEVER));
+        self.wheel.extend(self.timer.slots.file(ID, self.now));
     }
 
     /// As `Engine::meet`, at boundary `now`, without a claim. Returns `true` if the slot is due.
@@ -151,16 +190,20 @@ impl Worker {
 
     /// Removes dead entries.
     fn sweep(&mut self) {
-        let slot = self.timer.slot();
-        self.wheel.retain(|entry| !slot.is_dead(*entry));
+        let (slots, now) = (&self.timer.slots, self.now);
+        self.wheel.retain(|entry| !slots.is_dead(*entry, now));
     }
 
-    /// No call is under way: after one more look, the slot is in the wheel for `due` or earlier.
+    /// No call is under way: after one more look, the slot is in the wheel for `due` or earlier. If the timer thread knows that
+    /// late numbers are due by then, it takes them.
     fn finds(mut self, due: u64) {
         self.transfer();
-        let slot = self.timer.slot();
+        if self.reader.late_due() <= Tick(due) {
+            self.take_late();
+        }
+        let (slot, slots, now) = (self.timer.slot(), &self.timer.slots, self.now);
         assert_eq!(slot.status().due, Tick(due));
-        let counts = |entry: &Entry| entry.due() <= Tick(due) && !slot.is_dead(*entry);
+        let counts = |entry: &Entry| entry.due() <= Tick(due) && !slots.is_dead(*entry, now);
         assert!(self.wheel.iter().any(counts), "lost: {:?}", self.wheel);
         assert!(slot.disarm().is_some());
     }
@@ -279,7 +322,7 @@ fn a_reset_is_found_although_another_is_suspended_before_its_push() {
             let other = thread::spawn({
                 let timer = Arc::clone(&timer);
                 // A number that another call has pushed.
-                move || timer.push(0, 9)
+                move || timer.push(0, Lane::Soon, 9)
             });
             worker.transfer();
             other.join().unwrap();
@@ -379,6 +422,166 @@ fn a_slot_that_waits_and_is_armed_for_sooner_wakes_the_worker() {
         }
         let place = callers.join().unwrap();
         worker.finds(3);
+        place
+    });
+}
+
+/// A free slot is armed for late, through another shard than the one in whose late lane its number waits, while the timer thread
+/// takes the late numbers. Its due tick is that of the other slots there, or earlier.
+#[test]
+fn a_slot_that_is_armed_for_late_while_late_numbers_are_taken_is_found() {
+    for due in [LATE, LATE + 9] {
+        explore([Place::Late, Place::Nowhere, Place::Filed], move || {
+            let timer = Timer::new();
+            let mut worker = unexplored(|| Worker::with_late_due(&timer, 1, LATE + 9));
+            unexplored(|| {
+                assert_eq!(timer.arm(0, LATE + 9), Place::Nowhere);
+                timer.end();
+            });
+            let caller = thread::spawn({
+                let timer = Arc::clone(&timer);
+                move || timer.arm(1, due)
+            });
+            worker.take_late();
+            let place = caller.join().unwrap();
+            worker.finds(due);
+            place
+        });
+    }
+}
+
+/// The same for a slot that is nowhere: its number is pushed.
+#[test]
+fn a_slot_that_is_pushed_late_while_late_numbers_are_taken_is_found() {
+    for due in [LATE, LATE + 9] {
+        explore([Place::Nowhere], move || {
+            let timer = Timer::new();
+            let mut worker = unexplored(|| Worker::with_late_due(&timer, 0, LATE + 9));
+            let caller = thread::spawn({
+                let timer = Arc::clone(&timer);
+                move || timer.arm(0, due)
+            });
+            worker.take_late();
+            let place = caller.join().unwrap();
+            worker.finds(due);
+            place
+        });
+    }
+}
+
+/// The same while the timer thread takes a part of the late numbers.
+#[test]
+fn a_slot_that_is_armed_for_late_while_some_late_numbers_are_taken_is_found() {
+    explore([Place::Late, Place::Nowhere, Place::Filed], || {
+        let timer = Timer::new();
+        let mut worker = Worker::new(&timer);
+        unexplored(|| {
+            assert_eq!(timer.arm(0, LATE + 9), Place::Nowhere);
+            timer.end();
+        });
+        let caller = thread::spawn({
+            let timer = Arc::clone(&timer);
+            move || timer.arm(1, LATE)
+        });
+        worker.take_late_part();
+        let place = caller.join().unwrap();
+        worker.finds(LATE);
+        place
+    });
+}
+
+/// The timer thread takes the late numbers, among them that of an armed slot, beside a call that arms or moves the slot for `due`.
+fn take_late_beside(call: impl FnOnce(&Timer) -> Place + Send + 'static, due: u64) -> Place {
+    let timer = Timer::new();
+    let mut worker = Worker::new(&timer);
+    unexplored(|| assert_eq!(timer.arm(0, LATE + 9), Place::Nowhere));
+    let caller = thread::spawn({
+        let timer = Arc::clone(&timer);
+        move || call(&timer)
+    });
+    worker.take_late();
+    let place = caller.join().unwrap();
+    worker.finds(due);
+    place
+}
+
+/// A slot whose number waits in a late lane is moved, or armed, for soon, while the timer thread takes the late numbers: its number
+/// then waits in both lanes. It is armed for late again.
+#[test]
+fn a_slot_that_is_armed_for_soon_while_late_numbers_are_taken_is_found() {
+    explore([Place::Nowhere, Place::Filed], || {
+        take_late_beside(|timer| timer.reset(1, 5), 5)
+    });
+    let arm_for_soon = |timer: &Timer| {
+        timer.end();
+        timer.arm(1, 5)
+    };
+    explore([Place::Nowhere], move || take_late_beside(arm_for_soon, 5));
+    let ends = [Place::Queued, Place::Late, Place::Nowhere, Place::Filed];
+    explore(ends, move || {
+        let arm_for_late_again = move |timer: &Timer| {
+            let _ = arm_for_soon(timer);
+            timer.end();
+            timer.arm(0, LATE)
+        };
+        take_late_beside(arm_for_late_again, LATE)
+    });
+}
+
+/// The mark of the late lane is cleared while a call adds that of the soon lane. Once the slot is nowhere, no mark is left: it is
+/// armed for late once more.
+#[test]
+fn a_mark_that_is_cleared_while_another_is_added_does_not_stay() {
+    explore([Place::Nowhere], || {
+        let timer = Timer::new();
+        let mut worker = Worker::new(&timer);
+        unexplored(|| {
+            assert_eq!(timer.arm(0, LATE + 9), Place::Nowhere);
+            timer.end();
+        });
+        let caller = thread::spawn({
+            let timer = Arc::clone(&timer);
+            move || {
+                let _ = timer.arm(1, 5);
+                timer.end();
+            }
+        });
+        worker.take_late();
+        caller.join().unwrap();
+        worker.transfer();
+        assert!(!worker.meet(5));
+        let place = timer.arm(0, LATE);
+        worker.finds(LATE);
+        place
+    });
+}
+
+/// The handover between late lanes: a slot that one thread has queued is armed by another for a tick before the timer thread
+/// means to take late numbers, while the timer thread sleeps or falls asleep.
+#[test]
+fn a_slot_that_waits_late_and_is_armed_for_less_late_wakes_the_worker() {
+    explore([Place::Late], || {
+        let timer = Timer::new();
+        timer.queue.register_worker();
+        let callers = thread::spawn({
+            let timer = Arc::clone(&timer);
+            move || {
+                let _ = timer.arm(0, LATE + 9);
+                timer.end();
+                timer.arm(1, LATE)
+            }
+        });
+        let mut worker = Worker::new(&timer);
+        let knows = |worker: &mut Worker| {
+            worker.reader.look(&timer.queue);
+            worker.reader.late_due() <= Tick(LATE)
+        };
+        while !knows(&mut worker) {
+            let (queue, plan) = (&timer.queue, worker.reader.late_due());
+            queue.park_worker(plan, true, || None, || knows(&mut worker));
+        }
+        let place = callers.join().unwrap();
+        worker.finds(LATE);
         place
     });
 }

@@ -1,7 +1,7 @@
 //! The pending queue: producers (the *owners* of their shards) push while the timer thread takes. A block has two numbers here.
 
 use super::{Probe, Slot, arm_number, explore, free_slot, unexplored};
-use crate::entry::SlotId;
+use crate::entry::{Lane, SlotId};
 use crate::queue::{PendingQueue, Reader};
 use crate::shared::{Lifecycle, StartDecision, StopDecision};
 use crate::slots::{Place, StopOutcome};
@@ -35,7 +35,8 @@ impl Queue {
     pub(super) fn push_to(&self, shard: u32, number: u32, due: u64) {
         self.due.lock().unwrap().insert(number, Tick(due));
         let (shard, id) = (self.queue.shard(shard), SlotId::from_number(number));
-        self.queue.push(shard, id, Tick(due), || Tick::ZERO);
+        self.queue
+            .push(shard, Lane::Soon, id, Tick(due), || Tick::ZERO);
     }
 }
 
@@ -59,7 +60,7 @@ impl Taker {
     pub(super) fn take(&mut self) -> usize {
         self.reader.look(&self.queue.queue);
         let taken = &mut self.taken;
-        let mut take = |ids: &[SlotId]| taken.extend(ids.iter().map(|id| id.number()));
+        let mut take = |ids: &[SlotId], _| taken.extend(ids.iter().map(|id| id.number()));
         self.reader.take(&self.queue.queue, &mut take);
         taken.len()
     }
@@ -181,7 +182,7 @@ fn schedule_and_stop(prepare: fn(&Queue, &Slot)) -> &'static str {
     let producer = thread::spawn({
         let (timer, probe) = (Arc::clone(&timer), probe.clone());
         move || {
-            let (place, _) = arm_number(&timer.slot, probe.task(), 9);
+            let (place, _) = arm_number(&timer.slot, probe.task(), 9, Lane::Soon);
             if place == Place::Nowhere {
                 timer.queue.push([5]);
             }
@@ -221,7 +222,7 @@ fn the_first_push_to_a_shard_is_before_the_scan_of_stop_or_sees_the_stop() {
 fn an_arming_without_a_push_is_before_the_scan_of_stop_or_sees_the_stop() {
     explore(["returned", "taken back"], || {
         schedule_and_stop(|_, slot| {
-            let (place, _) = arm_number(slot, Probe::default().task(), 5);
+            let (place, _) = arm_number(slot, Probe::default().task(), 5, Lane::Soon);
             assert_eq!(place, Place::Nowhere);
             assert!(slot.cancel(|| ()));
             let _ = slot.release_here(crate::slots::Handle::User);

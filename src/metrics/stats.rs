@@ -16,7 +16,7 @@ use std::time::Duration;
 /// |---|---|
 /// | Do tasks run in time? | `lateness`: its p99 is about one tick if they do |
 /// | If not, is a task too slow for the timer thread? | `slow_tasks`, `longest_task`: give it to an executor |
-/// | Or do timeouts come faster than they are filed? | `queued` stays above `max_transfers_per_tick` |
+/// | Or do timeouts come faster than they are filed? | `transferred` grows by `max_transfers_per_tick` at each tick |
 /// | Is something failing? | `rejected`, `panicked`, `dropped_jobs` |
 /// | What does it hold? | `pending`, `bytes`, and `dead` for what cancelled timeouts have left behind |
 /// | Does it rest when there is nothing to do? | `wakeups` |
@@ -71,8 +71,8 @@ pub struct Stats {
     pub cascaded: u64,
     /// Levels of the wheel: 1 on the hashed wheel.
     pub levels: u64,
-    /// Entries that wait in the pending queue now, those of cancelled timeouts among them: the backlog.
-    /// A worker that sleeps leaves them there until the next boundary that has work, so some are usual.
+    /// Entries that wait in the pending queue now, those of cancelled timeouts among them. A worker leaves
+    /// those of timeouts that are due later there, and all while it sleeps.
     pub queued: u64,
     /// Entries that are in the wheel now, those of cancelled timeouts among them. As of the last
     /// boundary that was visited; 0 when the timer has stopped.

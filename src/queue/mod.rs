@@ -31,12 +31,38 @@
 //! If the look does not see the number, P2 comes after L1, and so after the parker's W1: the push reads the plan that this look was
 //! made for, or a later word.
 //!
+//! # Late lanes
+//!
+//! A shard has two lanes. A number goes to the late one if its slot is due in more than a tenth of a second. Most of these slots are
+//! freed before, and armed for late again, while their numbers wait. So the timer thread leaves the late lanes alone until the
+//! earliest of the slots is due. Each thread keeps, in its shard, the earliest due tick of the slots that it has pushed there or
+//! found there, in any shard.
+//!
+//! ```text
+//! a call                                      opening the late lanes
+//! E1  push the number, or find its mark       O1  late_due = never, in each shard
+//! E2  is due before late_due of its shard?    O2  read how many were announced, in each shard
+//! E3  yes: late_due = due, then as after P1
+//! ```
+//!
+//! These are sequentially consistent, too. *No slot is found too late*:
+//!
+//! - E3 takes the place of P1 in the argument above, and L3 reads `late_due` as well: the timer thread knows the tick, and opens the
+//!   lanes by then, unless O1 has cleared it. Then E1 comes before O1, and O2 sees the number.
+//! - E2 finds a tick that is early enough. If O1 has not cleared it, the lanes will be opened by then. If O1 clears it
+//!   later, E1 comes before O1.
+//! - A number whose mark was found, and that O2 does not see, was taken in between: then the timer thread looks at the slot after
+//!   the arming, or will (T2 of `slots/slot/place.rs`).
+//!
+//! An O1 between E2 and E3 leaves a tick for which nothing waits: the lanes are opened once in vain.
+//!
 //! # The order of boundaries
 //!
 //! The timer thread reads the clock, then looks here, and until the next look processes no boundary after that reading. Before
 //! it processes a boundary, it takes all numbers that it has seen, up to `max_transfers_per_tick`. So, within that limit, a number
 //! that still waits belongs to a slot that is due at a later boundary.
 
+mod blocks;
 mod hook;
 pub(crate) mod parker;
 mod reader;
@@ -47,7 +73,7 @@ pub(crate) use parker::WakeReason;
 pub(crate) use reader::Reader;
 pub(crate) use shard::Shard;
 
-use crate::entry::SlotId;
+use crate::entry::{Lane, SlotId};
 use crate::memory::{BoxTable, Table};
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::time::Tick;
@@ -79,12 +105,39 @@ impl PendingQueue {
         self.shards.get_or_insert(number, || Shard::new(number))
     }
 
-    /// Appends a slot that is due at `due` to the calling thread's shard, and wakes the timer thread if it would be late for it.
-    /// `passed` returns the last boundary that has passed.
+    /// Appends a slot that is due at `due` to a lane of the calling thread's shard, and wakes the timer thread if it would be late
+    /// for it. `passed` returns the last boundary that has passed.
     #[inline]
-    pub(crate) fn push(&self, shard: &Shard, id: SlotId, due: Tick, passed: impl Fn() -> Tick) {
-        let crowded = shard.push(id);
-        if !shard.is_dirty() || self.parker.is_late(due, crowded) {
+    pub(crate) fn push(
+        &self,
+        shard: &Shard,
+        lane: Lane,
+        id: SlotId,
+        due: Tick,
+        passed: impl Fn() -> Tick,
+    ) {
+        let crowded = shard.push(lane, id);
+        if lane == Lane::Late {
+            self.expect(shard, due, crowded, passed);
+        } else if !shard.is_dirty() || self.parker.is_late(due, crowded) {
+            self.tell(shard, due, crowded, passed);
+        }
+    }
+
+    /// E2 and E3, on the calling thread's shard, for a slot whose number waits in a late lane, perhaps another thread's.
+    #[inline]
+    pub(crate) fn expect(
+        &self,
+        shard: &Shard,
+        due: Tick,
+        crowded: bool,
+        passed: impl Fn() -> Tick,
+    ) {
+        let is_earlier = due < shard.late_due();
+        if is_earlier {
+            shard.set_late_due(due);
+        }
+        if is_earlier || crowded {
             self.tell(shard, due, crowded, passed);
         }
     }

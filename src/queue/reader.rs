@@ -1,28 +1,50 @@
 //! The timer thread's end of the pending queue.
 
 use super::PendingQueue;
-use crate::entry::SlotId;
+use crate::entry::{Lane, SlotId};
 use crate::sync::Ordering;
 use crate::time::Tick;
+use std::mem;
 
 /// See the module's head.
-#[derive(Default)]
 pub(crate) struct Reader {
+    soon: Intake,
+    late: Intake,
+    /// The earliest due tick of the slots whose numbers wait in late lanes, as far as it was seen.
+    late_due: Tick,
+    /// That tick has come: the late numbers that were seen count as waiting.
+    late_is_due: bool,
+}
+
+/// What the timer thread knows of one lane of all shards.
+#[derive(Default)]
+struct Intake {
     /// One for each shard that was ever seen, by its number.
     inlets: Vec<Inlet>,
     /// The numbers of the shards that have something to take.
     active: Vec<u32>,
 }
 
-/// What the timer thread knows of one shard.
+/// What the timer thread knows of one lane of one shard.
 #[derive(Default)]
 struct Inlet {
-    /// `pushed` of the shard, as the last look read it.
+    /// Numbers that were announced, as the last look read it.
     seen: u64,
     /// Numbers that were taken.
     taken: u64,
     /// The boundary that had passed when the first of the numbers in between was pushed.
     since: u64,
+}
+
+impl Default for Reader {
+    fn default() -> Reader {
+        Reader {
+            soon: Intake::default(),
+            late: Intake::default(),
+            late_due: Tick::NEVER,
+            late_is_due: false,
+        }
+    }
 }
 
 impl Reader {
@@ -38,51 +60,123 @@ impl Reader {
             }
             let mut bits = ready.swap(0, Ordering::SeqCst);
             while bits != 0 {
-                self.look_at(word * 64 + bits.trailing_zeros(), queue);
+                let number = word * 64 + bits.trailing_zeros();
+                if let Some(shard) = queue.shards.get(number) {
+                    let seen = shard.look();
+                    self.soon.note(number, seen.soon, seen.since);
+                    self.late.note(number, seen.late, seen.since);
+                    self.late_due = self.late_due.min(seen.late_due);
+                }
                 bits &= bits - 1;
             }
         }
     }
 
-    fn look_at(&mut self, number: u32, queue: &PendingQueue) {
-        let Some(shard) = queue.shards.get(number) else {
-            return;
-        };
+    /// The earliest due tick of the slots whose numbers wait in late lanes: [`Tick::NEVER`] if none do.
+    pub(crate) fn late_due(&self) -> Tick {
+        self.late_due
+    }
+
+    /// About how many numbers wait in late lanes.
+    pub(crate) fn late_len(&self) -> usize {
+        self.late.active().map(Inlet::waiting).sum()
+    }
+
+    /// The numbers in the late lanes count as waiting from now on: O1 and O2 of the queue's head.
+    pub(crate) fn open_late(&mut self, queue: &PendingQueue) {
+        for (_, shard) in queue.shards.iter() {
+            if shard.late_due() != Tick::NEVER {
+                shard.set_late_due(Tick::NEVER);
+            }
+        }
+        for (number, shard) in queue.shards.iter() {
+            self.late
+                .note(number, shard.lane(Lane::Late).pushed(), shard.since());
+        }
+        self.late_due = Tick::NEVER;
+        self.late_is_due = true;
+    }
+
+    /// Takes all numbers that wait, shard by shard, in blocks.
+    pub(crate) fn take(&mut self, queue: &PendingQueue, take: &mut dyn FnMut(&[SlotId], Lane)) {
+        self.soon.take(queue, Lane::Soon, usize::MAX, take);
+        if mem::take(&mut self.late_is_due) {
+            self.late.take(queue, Lane::Late, usize::MAX, take);
+        }
+    }
+
+    /// Takes about so many late numbers before their time.
+    pub(crate) fn take_late(
+        &mut self,
+        queue: &PendingQueue,
+        count: usize,
+        take: &mut dyn FnMut(&[SlotId], Lane),
+    ) {
+        self.late.take(queue, Lane::Late, count, take);
+    }
+
+    /// How many numbers wait. Late ones count once they are to be taken.
+    pub(crate) fn waiting(&self) -> usize {
+        self.counted().map(Inlet::waiting).sum()
+    }
+
+    /// The boundary that had passed when the first of the waiting numbers was pushed.
+    pub(crate) fn waiting_since(&self) -> Option<Tick> {
+        self.counted().map(|inlet| Tick(inlet.since)).min()
+    }
+
+    fn counted(&self) -> impl Iterator<Item = &Inlet> {
+        let late = self.late_is_due.then(|| self.late.active());
+        self.soon.active().chain(late.into_iter().flatten())
+    }
+}
+
+impl Inlet {
+    fn waiting(&self) -> usize {
+        (self.seen - self.taken) as usize
+    }
+}
+
+impl Intake {
+    fn note(&mut self, number: u32, pushed: u64, since: u64) {
         let place = number as usize;
         if self.inlets.len() <= place {
             self.inlets.resize_with(place + 1, Inlet::default);
         }
         let inlet = &mut self.inlets[place];
         let was_empty = inlet.seen == inlet.taken;
-        let (seen, since) = shard.look();
-        inlet.seen = seen.max(inlet.taken);
+        inlet.seen = pushed.max(inlet.taken);
         if was_empty && inlet.seen > inlet.taken {
             inlet.since = since;
             self.active.push(number);
         }
     }
 
-    /// Takes all that was seen, shard by shard, in blocks.
-    pub(crate) fn take(&mut self, queue: &PendingQueue, take: &mut dyn FnMut(&[SlotId])) {
-        for number in self.active.drain(..) {
+    fn take(
+        &mut self,
+        queue: &PendingQueue,
+        lane: Lane,
+        mut count: usize,
+        take: &mut dyn FnMut(&[SlotId], Lane),
+    ) {
+        while let (Some(&number), true) = (self.active.last(), count > 0) {
             let inlet = &mut self.inlets[number as usize];
+            let (before, end) = (
+                inlet.taken,
+                inlet.seen.min(inlet.taken.saturating_add(count as u64)),
+            );
             if let Some(shard) = queue.shards.get(number) {
-                shard.take(&mut inlet.taken, inlet.seen, take);
-                // `take` may have taken more than was seen.
-                inlet.seen = inlet.taken;
+                shard
+                    .lane(lane)
+                    .take(&mut inlet.taken, end, &mut |ids| take(ids, lane));
+            }
+            // It may have taken more than was seen.
+            inlet.seen = inlet.seen.max(inlet.taken);
+            count = count.saturating_sub((inlet.taken - before) as usize);
+            if inlet.seen == inlet.taken {
+                self.active.pop();
             }
         }
-    }
-
-    /// How many numbers were seen and not taken.
-    pub(crate) fn waiting(&self) -> usize {
-        let waiting = |inlet: &Inlet| (inlet.seen - inlet.taken) as usize;
-        self.active().map(waiting).sum()
-    }
-
-    /// The boundary that had passed when the first of the waiting numbers was pushed.
-    pub(crate) fn waiting_since(&self) -> Option<Tick> {
-        self.active().map(|inlet| Tick(inlet.since)).min()
     }
 
     fn active(&self) -> impl Iterator<Item = &Inlet> {

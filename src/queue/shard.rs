@@ -1,160 +1,112 @@
-//! The part of the pending queue that one thread pushes to: crossbeam's `SegQueue`, in blocks of numbers.
-//!
-//! ```text
-//!    full: SegQueue of blocks                     open: the block that is being filled
-//!   ┌─────────┬─────────┬─────────┐              ┌─────────┐
-//!   │ 16      │ 16      │ 16      │              │ 5       │      pushed = 3 × 16 + 5
-//!   └─────────┴─────────┴─────────┘              └─────────┘
-//!    the timer thread pops                        the timer thread reads
-//! ```
-//!
-//! A push writes the number to the open block, hands the block over if the number fills it, and then announces the number by
-//! `pushed`. So a number costs one locked instruction, and every sixteenth also the two of `SegQueue::push`.
-//!
-//! # Why neither side waits
-//!
-//! A loop of `SegQueue` repeats because of a second pusher, a second popper, or a push that has claimed its place and not yet
-//! written it. Here, one thread pushes, its producer; one thread pops, the timer thread; and it pops only announced
-//! blocks, whose push has returned.
-//!
-//! # The open block is read while it may change
-//!
-//! The pusher may hand the block over and write the next one in the same place while the timer thread reads it. So the timer
-//! thread reads `pushed` again afterwards. If the block was still open then, the announced numbers were read. Otherwise the block
-//! was handed over and announced, and the timer thread pops it instead. A number that the timer thread read too early, from the
-//! next block, shows it the new `pushed`: Release in `push`, the Acquire fence in `block`.
+//! The part of the pending queue that one thread pushes to: two lanes of numbers, and what the timer thread is told of them.
 
-use crate::entry::{SlotCell, SlotId};
-use crate::sync::{AtomicU8, AtomicU64, CachePadded, Ordering, SpscSegQueue as SegQueue, fence};
-use crate::tuning::{CROWD, QUEUE_BLOCK};
+use super::blocks::Blocks;
+use crate::entry::{Lane, SlotId};
+use crate::sync::{AtomicU8, AtomicU64, CachePadded, Ordering};
+use crate::time::Tick;
 
-/// Bytes for each number that waits: `SegQueue` allocates for 31 blocks at a time.
-const BYTES: usize = (31 * (QUEUE_BLOCK * 4 + 8) + 8) / (31 * QUEUE_BLOCK) + 1;
-
-/// See the module's head.
+/// See the module's head. Its producer is the only thread that writes to it, but for what is said below.
 pub(crate) struct Shard {
     /// Its index in the queue.
     pub(super) number: u32,
-    producer: CachePadded<Producer>,
-    full: SegQueue<[SlotId; QUEUE_BLOCK]>,
-    /// Numbers that were taken: a copy of the timer thread's count, for statistics.
-    taken: CachePadded<AtomicU64>,
+    soon: Blocks,
+    late: Blocks,
+    notice: CachePadded<Notice>,
 }
 
-/// What the producer writes.
-struct Producer {
-    /// Numbers that were pushed.
-    pushed: AtomicU64,
+struct Notice {
     /// 1 from the first push that the timer thread has not seen, until it looks at this shard.
     dirty: AtomicU8,
     /// The boundary that had passed at that push.
     since: AtomicU64,
-    open: [SlotCell; QUEUE_BLOCK],
+    /// The earliest due tick of the slots that this thread has found or put in a late lane, since the timer thread took the
+    /// numbers of all late lanes.
+    late_due: AtomicU64,
+}
+
+/// What a look finds.
+pub(super) struct Seen {
+    pub(super) soon: u64,
+    pub(super) late: u64,
+    pub(super) since: u64,
+    pub(super) late_due: Tick,
 }
 
 impl Shard {
     pub(super) fn new(number: u32) -> Shard {
         Shard {
             number,
-            producer: CachePadded::new(Producer {
-                pushed: AtomicU64::new(0),
+            soon: Blocks::new(),
+            late: Blocks::new(),
+            notice: CachePadded::new(Notice {
                 dirty: AtomicU8::new(0),
                 since: AtomicU64::new(0),
-                open: std::array::from_fn(|_| SlotCell::default()),
+                late_due: AtomicU64::new(Tick::NEVER.0),
             }),
-            full: SegQueue::new(),
-            taken: CachePadded::new(AtomicU64::new(0)),
         }
     }
 
-    /// Appends a number: P1 of the queue's head. Returns `true` with every `CROWD`th: the timer thread should be woken then.
-    ///
-    /// The caller sees to it that no two threads push to the same shard at once. If they do, numbers may be lost, but
-    /// nothing worse.
     #[inline]
-    pub(super) fn push(&self, id: SlotId) -> bool {
-        let producer = &*self.producer;
-        // Relaxed: the producer wrote it.
-        let pushed = producer.pushed.load(Ordering::Relaxed);
-        let place = pushed as usize % QUEUE_BLOCK;
-        // Release, with the fence in `block`: a reader that finds this number in place of one of the block before sees that
-        // that block was announced.
-        producer.open[place].store(id, Ordering::Release);
-        if place == QUEUE_BLOCK - 1 {
-            self.hand_over();
-        }
-        producer.pushed.store(pushed + 1, Ordering::SeqCst);
-        (pushed + 1) % CROWD == 0
-    }
-
-    #[cold]
-    fn hand_over(&self) {
-        self.full.push(self.read_open());
-    }
-
-    /// Takes the numbers from `taken` to `end`, a block or less at a time, and perhaps the rest of the last block. Those before
-    /// `end` were announced. For the timer thread.
-    pub(super) fn take(&self, taken: &mut u64, end: u64, take: &mut dyn FnMut(&[SlotId])) {
-        while *taken < end {
-            let first = *taken as usize % QUEUE_BLOCK;
-            let block = *taken - first as u64;
-            let (ids, count) = self.block(block, end);
-            *taken = block + count as u64;
-            self.taken.store(*taken, Ordering::Relaxed);
-            take(&ids[first..count]);
+    pub(super) fn lane(&self, lane: Lane) -> &Blocks {
+        match lane {
+            Lane::Soon => &self.soon,
+            Lane::Late => &self.late,
         }
     }
 
-    /// The numbers of the block that begins at `block`, and how many: those before `end` if the block is open, otherwise all.
-    fn block(&self, block: u64, end: u64) -> ([SlotId; QUEUE_BLOCK], usize) {
-        let next = block + QUEUE_BLOCK as u64;
-        if end < next {
-            let ids = self.read_open();
-            // With the Release of `push`.
-            fence(Ordering::Acquire);
-            if self.producer.pushed.load(Ordering::SeqCst) < next {
-                return (ids, (end - block) as usize);
-            }
-        }
-        // The block was announced, so it is there.
-        (
-            self.full.pop().unwrap_or_else(|| self.read_open()),
-            QUEUE_BLOCK,
-        )
-    }
-
-    fn read_open(&self) -> [SlotId; QUEUE_BLOCK] {
-        std::array::from_fn(|place| self.producer.open[place].load(Ordering::Relaxed))
+    /// P1 of the queue's head: see [`Blocks::push`].
+    #[inline]
+    pub(super) fn push(&self, lane: Lane, id: SlotId) -> bool {
+        self.lane(lane).push(id)
     }
 
     /// Returns `true` if the timer thread has been told of this shard since it last looked at it.
     #[inline]
     pub(super) fn is_dirty(&self) -> bool {
-        self.producer.dirty.load(Ordering::SeqCst) != 0
+        self.notice.dirty.load(Ordering::SeqCst) != 0
     }
 
     /// Notes that the timer thread is told, when the boundary `passed` has passed.
     pub(super) fn set_dirty(&self, passed: u64) {
         // Relaxed: published with the bit.
-        self.producer.since.store(passed, Ordering::Relaxed);
-        self.producer.dirty.store(1, Ordering::SeqCst);
+        self.notice.since.store(passed, Ordering::Relaxed);
+        self.notice.dirty.store(1, Ordering::SeqCst);
     }
 
-    /// L2 and L3 of the queue's head. Returns `pushed` and `since`.
-    pub(super) fn look(&self) -> (u64, u64) {
-        self.producer.dirty.store(0, Ordering::SeqCst);
-        let pushed = self.producer.pushed.load(Ordering::SeqCst);
-        (pushed, self.producer.since.load(Ordering::Relaxed))
+    /// E2 of the queue's head.
+    #[inline]
+    pub(super) fn late_due(&self) -> Tick {
+        Tick(self.notice.late_due.load(Ordering::SeqCst))
+    }
+
+    /// E3.
+    pub(super) fn set_late_due(&self, due: Tick) {
+        self.notice.late_due.store(due.0, Ordering::SeqCst);
+    }
+
+    /// L2 and L3 of the queue's head.
+    pub(super) fn look(&self) -> Seen {
+        self.notice.dirty.store(0, Ordering::SeqCst);
+        Seen {
+            soon: self.soon.pushed(),
+            late: self.late.pushed(),
+            since: self.since(),
+            late_due: self.late_due(),
+        }
+    }
+
+    /// The boundary that had passed when the timer thread was last told of this shard.
+    pub(super) fn since(&self) -> u64 {
+        self.notice.since.load(Ordering::Relaxed)
     }
 
     /// About how many numbers wait.
     pub(super) fn len(&self) -> usize {
-        let pushed = self.producer.pushed.load(Ordering::SeqCst);
-        pushed.saturating_sub(self.taken.load(Ordering::Relaxed)) as usize
+        self.soon.len() + self.late.len()
     }
 
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Shard>() + self.len() * BYTES
+        size_of::<Shard>() + self.soon.bytes() + self.late.bytes()
     }
 }

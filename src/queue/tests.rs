@@ -11,14 +11,16 @@ fn id(number: u32) -> SlotId {
 }
 
 fn push(queue: &PendingQueue, shard: u32, number: u32) {
-    queue.push(queue.shard(shard), id(number), Tick(9), || Tick(3));
+    queue.push(queue.shard(shard), Lane::Soon, id(number), Tick(9), || {
+        Tick(3)
+    });
 }
 
 /// Looks, and takes all that was seen.
 fn take(queue: &PendingQueue, reader: &mut Reader) -> Vec<u32> {
     reader.look(queue);
     let (waiting, mut taken) = (reader.waiting(), Vec::new());
-    reader.take(queue, &mut |ids| {
+    reader.take(queue, &mut |ids, _| {
         taken.extend(ids.iter().map(|id| id.number()));
     });
     assert!(taken.len() >= waiting);
@@ -60,7 +62,7 @@ fn what_is_not_looked_at_waits() {
     assert_eq!((reader.waiting(), queue.len()), (1, 100));
     // The block is full by now, and taken as a whole.
     let mut taken = Vec::new();
-    reader.take(&queue, &mut |ids| {
+    reader.take(&queue, &mut |ids, _| {
         taken.extend(ids.iter().map(|id| id.number()));
     });
     assert!(taken.iter().copied().eq(0..16), "{taken:?}");
@@ -98,7 +100,7 @@ fn a_number_takes_seventeen_bytes_at_most_and_gives_them_back() {
 #[test]
 fn a_crowd_is_told_with_every_few_thousand() {
     let shard = Shard::new(0);
-    let crowded = |count: u64| (0..count).filter(|_| shard.push(id(0))).count();
+    let crowded = |count: u64| (0..count).filter(|_| shard.push(Lane::Soon, id(0))).count();
     assert_eq!(crowded(CROWD - 1), 0);
     assert_eq!(crowded(1), 1);
     assert_eq!(crowded(3 * CROWD), 3);

@@ -63,7 +63,8 @@ use crate::queue::PendingQueue;
 use crate::slots::Slots;
 use crate::sync::thread::JoinHandle;
 use crate::sync::{AtomicU8, AtomicUsize, CachePadded, Mutex, Ordering};
-use crate::time::{Clock, ManualClock, Scale, Tick};
+use crate::time::{Clock, ManualClock, Scale, Tick, nanos};
+use crate::tuning::SOON;
 use labels::Labels;
 #[cfg(not(all(test, hashed_wheel_loom)))]
 use lifecycle::Lifecycle;
@@ -103,6 +104,8 @@ pub(crate) struct Shared {
     settings: Settings,
     /// What a glance at the clock may be behind by.
     margin: u64,
+    /// A timeout that is due in more ticks than these, or so, waits in a late lane.
+    soon: u64,
     lifecycle: Lifecycle,
     /// The first time on the timer's clock at which a timeout never fires. Written at the start.
     end: AtomicU64,
@@ -164,6 +167,7 @@ impl Shared {
         let shared = Arc::new(Shared {
             id,
             margin: settings.clock.margin(settings.scale.tick()),
+            soon: nanos(SOON) / settings.scale.tick() + 1,
             least_slow: settings.slow_task.min(settings.scale.tick()),
             settings,
             lifecycle: Lifecycle::default(),

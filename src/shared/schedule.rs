@@ -5,12 +5,12 @@
 use super::Shared;
 use super::local::{self, Local};
 use super::timeout::Timeout;
-use crate::entry::{Entry, Liveness, SlotId};
+use crate::entry::{Entry, Lane, Liveness, SlotId};
 use crate::error::RejectReason;
 use crate::slots::{Arming, Handle, Kind, Label, Place, Slot, StoredTask};
 use crate::sync::Ordering;
 use crate::time::{FOREVER, Tick, nanos};
-use crate::tuning::LOOKAHEAD;
+use crate::tuning::{LOOKAHEAD, SOON};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,15 +113,17 @@ impl Shared {
         self.counters_of(local).scheduled.add(1);
         let id = vacant.slot();
         let (due, early) = self.due(when);
+        let lane = self.lane(due, when);
         let arming = Arming {
             kind,
             label,
             stamp: local.next_stamp(),
             due,
+            lane,
             early: self.early(id, early),
         };
         let place = self.slot(id).arm(vacant, task(), arming);
-        self.make_findable(id, due, place, local, when);
+        self.make_findable(id, due, place, lane, local, when);
         // If this check misses a stop, the scan of that stop comes after the arming and finds it: see the head of `shutdown`.
         if self.lifecycle.is_shutdown() {
             if let Some(task) = self.unschedule(id) {
@@ -282,28 +284,46 @@ impl Shared {
     /// Sees to it that the timer thread finds an armed slot in time, which is due at `due`. For a slot that was armed before.
     #[inline]
     pub(crate) fn make_findable_for(&self, id: SlotId, due: Tick, when: When) {
-        match self.slot(id).place(due) {
-            Place::Filed => {}
-            Place::Queued => self.queue.hasten(due, || self.passed_for(when)),
-            Place::Far | Place::Nowhere => self.push(id, due, when),
+        let place = self.slot(id).place(due, self.lane(due, when));
+        if place != Place::Filed {
+            // Not to a late lane: this call does not mark the slot, and might push it a thousand times before it is taken.
+            let lane = Lane::Soon;
+            self.with_local(|local| self.make_findable(id, due, place, lane, local, when));
         }
     }
 
-    #[cold]
-    fn push(&self, id: SlotId, due: Tick, when: When) {
-        let place = self.slot(id).place(due);
-        self.with_local(|local| self.make_findable(id, due, place, local, when));
+    /// The lane for a timeout that is due at `due`.
+    #[inline]
+    fn lane(&self, due: Tick, when: When) -> Lane {
+        let is_late = match when {
+            When::After(delay) => delay > SOON,
+            // Reads no clock. If the timer thread is behind or asleep, a slot that is due soon may go to a late lane, where it is
+            // found in time as well.
+            When::At(_) => due.0 > self.processed.get() + self.soon,
+        };
+        if is_late { Lane::Late } else { Lane::Soon }
     }
 
     /// C3 of `slots/slot/place.rs`: pushes the number of an armed slot if need be, and wakes the timer thread if it would be late.
     #[inline]
-    fn make_findable(&self, id: SlotId, due: Tick, place: Place, local: &Local, when: When) {
+    fn make_findable(
+        &self,
+        id: SlotId,
+        due: Tick,
+        place: Place,
+        lane: Lane,
+        local: &Local,
+        when: When,
+    ) {
         let passed = || self.passed_for(when);
+        let shard = self.shard_of(local);
         match place {
             Place::Filed => {}
             Place::Far if self.slots.far(id).load(Ordering::SeqCst) <= due.0 => {}
             Place::Queued => self.queue.hasten(due, passed),
-            Place::Far | Place::Nowhere => self.queue.push(self.shard_of(local), id, due, passed),
+            Place::Late => self.queue.expect(shard, due, false, passed),
+            Place::Far => self.queue.push(shard, Lane::Soon, id, due, passed),
+            Place::Nowhere => self.queue.push(shard, lane, id, due, passed),
         }
     }
 
@@ -350,7 +370,7 @@ impl Liveness for Shared {
                 self.slot(ahead.slot()).prefetch();
             }
             let entry = entries[place];
-            if !self.slot(entry.slot()).is_dead(entry) {
+            if !self.slots.is_dead(entry, self.processed()) {
                 entries[kept] = entry;
                 kept += 1;
             }

@@ -71,7 +71,7 @@ pub(crate) struct Slot<A: 'static> {
     label: AtomicU16,
     /// The high bits of the stamp.
     stamp_high: AtomicU8,
-    /// 1 from an arming that pushes its number until a number of it is popped: see [`place`].
+    /// A mark for each lane of the queue, from an arming that pushes its number there until one is popped: see [`place`].
     queued: AtomicU8,
     /// Valid in the states Armed and Stopped; in Running and `CancelRequested` the runner owns the task.
     task: UnsafeCell<MaybeUninit<StoredTask<A>>>,

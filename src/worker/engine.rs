@@ -34,7 +34,6 @@ use memory::MemoryBack;
 use std::cell::Cell;
 use std::mem;
 use std::sync::Arc;
-use sweep::Round;
 
 /// A slot that was found armed. The order is by stamp: those that one thread armed are in the order of arming.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -49,14 +48,12 @@ pub(crate) struct Engine {
     reader: Reader,
     /// Slots whose numbers were taken from the queue when more waited than the budget allowed. The lowest stamp is last.
     backlog: Vec<Waiting>,
+    /// It leaves late numbers in the queue: see [`filing`].
+    pub(super) is_lazy: bool,
     /// Slots that may be transferred at one boundary.
     max_transfers: usize,
     /// Slots that may still be transferred before the next boundary.
     transfer_budget: usize,
-    /// A thread of the timer's own drives it.
-    pub(super) has_thread: bool,
-    /// No slot is filed at a later tick, even if it is due later. Set by each transfer: see [`filing`].
-    latest: Tick,
     /// The entries due at the current boundary; kept for its memory.
     due: Vec<Entry>,
     /// The slots due at the current boundary, in their order; kept for its memory.
@@ -70,7 +67,6 @@ pub(crate) struct Engine {
     swept: u64,
     /// `transferred` at the last step of a sweep.
     swept_at: u64,
-    round: Round,
     memory_back: MemoryBack,
     /// The number of entries in the wheel when its bytes were last counted.
     weighed: Cell<usize>,
@@ -82,10 +78,9 @@ impl Engine {
             wheel,
             reader: Reader::default(),
             backlog: Vec::new(),
+            is_lazy: false,
             max_transfers,
             transfer_budget: max_transfers,
-            has_thread: false,
-            latest: Tick::NEVER,
             due: Vec::new(),
             ready: Vec::new(),
             executor,
@@ -94,7 +89,6 @@ impl Engine {
             transferred: 0,
             swept: 0,
             swept_at: 0,
-            round: Round::default(),
             memory_back: MemoryBack::default(),
             // Not counted yet: even an empty wheel has a table.
             weighed: Cell::new(usize::MAX),
@@ -164,10 +158,15 @@ impl Engine {
 
     /// Returns the next boundary that has work, [`Tick::NEVER`] if there is none. Moves nothing.
     pub(super) fn next_tick(&mut self, shared: &Shared) -> Tick {
-        self.reader.look(shared.queue());
+        self.look(shared, Tick::ZERO);
         if self.waiting() > 0 {
             return self.wheel.now().next();
         }
+        self.expiration()
+            .min(self.late_at(shared).max(self.wheel.now().next()))
+    }
+
+    fn expiration(&self) -> Tick {
         self.wheel.next_expiration().unwrap_or(Tick::NEVER)
     }
 
@@ -191,7 +190,7 @@ impl Engine {
     /// Accounts for a sleep during which nothing was due up to `idle`. Leaves as many boundaries to be processed as it takes to
     /// transfer the slots that have waited.
     pub(super) fn account_for_sleep(&mut self, shared: &Shared, idle: Tick) {
-        self.reader.look(shared.queue());
+        self.look(shared, Tick::ZERO);
         let since = self.reader.waiting_since().unwrap_or(idle);
         if self.waiting() <= self.transfer_budget {
             // Filed first, so that no boundary is skipped at which one of them is due.
@@ -210,9 +209,9 @@ impl Engine {
         }
     }
 
-    /// Counts the boundaries up to `passed` as processed, up to the wheel's next expiration.
+    /// Counts the boundaries up to `passed` as processed, up to the first at which a slot that was seen may be due.
     fn skip_to(&mut self, shared: &Shared, passed: Tick) {
-        let work = self.wheel.next_expiration().unwrap_or(Tick::NEVER);
+        let work = self.expiration().min(self.reader.late_due());
         let idle = passed.min(work.previous());
         if idle > self.wheel.now() {
             self.wheel.advance(idle, &mut self.due, shared);
@@ -232,10 +231,7 @@ impl Engine {
         self.transfer(shared, passed);
         let needed = self.waiting().div_ceil(self.max_transfers) as u64;
         let idle = Tick(passed.0.saturating_sub(needed)).max(boundary);
-        let boundary = self
-            .wheel
-            .next_expiration()
-            .map_or(idle, |next| next.min(idle));
+        let boundary = self.expiration().min(idle);
         let (mut due, mut ready) = (mem::take(&mut self.due), mem::take(&mut self.ready));
         self.wheel.advance(boundary, &mut due, &**shared);
         self.transfer_budget = self.max_transfers;

@@ -41,14 +41,17 @@ pub(crate) fn driver(
 
 impl Driver for Engine {
     fn run(&mut self, shared: &Arc<Shared>) {
-        self.has_thread = true;
+        self.is_lazy = true;
         while !shared.is_shutdown() {
             let passed = shared.passed();
             while self.step(shared, passed) {}
             self.skip_idle_ticks(shared, passed);
             self.settle(shared);
             // One of these at a time: the clock goes on.
-            if !self.sweep(shared) && !self.give_memory_back(shared) {
+            if !self.take_late(shared, passed)
+                && !self.sweep(shared)
+                && !self.give_memory_back(shared)
+            {
                 sleep(shared, self);
                 self.check_memory(shared);
             }

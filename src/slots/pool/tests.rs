@@ -1,5 +1,5 @@
 use super::*;
-use crate::entry::Entry;
+use crate::entry::{Entry, Lane};
 use crate::slots::{
     Arming, Handle, Kind, Label, Place, ReleaseResult, Slot, SlotCache, StoredTask, Vacant,
 };
@@ -19,6 +19,7 @@ fn arm(slots: &Slots<()>, number: u32, due: u64) -> Place {
         label: Label::NONE,
         stamp: 1,
         due: Tick(due),
+        lane: Lane::Soon,
         early: 0,
     };
     let task = StoredTask::once(|()| {});
@@ -92,8 +93,8 @@ fn free_pages_go_back_and_old_entries_are_dead_however_often() {
         for &number in &numbers {
             let slot = slots.get(id(number));
             assert_eq!(arm(&slots, number, 9), Place::Nowhere);
-            assert!(slots.file(id(number), Tick(1), Tick::NEVER).is_some());
-            assert!(!slot.is_dead(Entry::new(Tick(9), id(number))));
+            assert!(slots.file(id(number), Tick(1)).is_some());
+            assert!(!slots.is_dead(Entry::new(Tick(9), id(number)), Tick(1)));
             end(slot);
             cache.put(id(number), &pool);
         }
@@ -104,7 +105,7 @@ fn free_pages_go_back_and_old_entries_are_dead_however_often() {
             let mut old = [Entry::new(Tick(9), id(number))];
             let counting = slots.clear_filed(&mut old, &[]);
             assert_eq!(counting, usize::from(!DISCARDS));
-            slots.clear_queued(&[id(number)]);
+            slots.clear_queued(&[id(number)], Lane::Soon);
         }
     }
 }

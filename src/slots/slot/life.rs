@@ -3,7 +3,7 @@
 //! Transitions 1, 5, 7, 10 and 11 of the [table](super).
 
 use super::{Label, Place, Slot};
-use crate::entry::SlotId;
+use crate::entry::{Lane, SlotId};
 use crate::slots::stored_task::{Kind, StoredTask};
 use crate::slots::word::{State, Word};
 use crate::sync::Ordering;
@@ -51,6 +51,8 @@ pub(crate) struct Arming {
     /// Counts the armings of one thread.
     pub(crate) stamp: u64,
     pub(crate) due: Tick,
+    /// The lane of the pending queue that suits `due`.
+    pub(crate) lane: Lane,
     /// How long before its boundary the deadline lies.
     pub(crate) early: u32,
 }
@@ -106,16 +108,16 @@ impl<A> Slot<A> {
         let word = Word::armed(arming.due, arming.stamp, arming.kind).0;
         // Relaxed: a slot that is nowhere now has to be pushed, whatever the timer thread does meanwhile. Only this thread sets
         // `queued`, and an entry for an earlier timeout that the timer thread files meanwhile only makes the push superfluous.
-        if self.place_by(arming.due, Ordering::Relaxed) == Place::Nowhere {
+        if self.place_by(arming.due, arming.lane, Ordering::Relaxed) == Place::Nowhere {
             self.word.store(word, Ordering::Release);
         } else {
             self.word.swap(word, Ordering::SeqCst);
-            let place = self.place(arming.due);
+            let place = self.place(arming.due, arming.lane);
             if place != Place::Nowhere {
                 return place;
             }
         }
-        self.set_queued();
+        self.set_queued(arming.lane);
         Place::Nowhere
     }
 

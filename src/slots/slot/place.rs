@@ -7,11 +7,11 @@
 //!
 //! ```text
 //! a producer                                  the timer thread
-//! C1  word = armed, due                       T1  queued = 0 (a number is popped), or
+//! C1  word = armed, due                       T1  clear the mark (a number is popped), or
 //! C2  filed ≤ due, or queued?                     filed = none (an entry is met)
-//! C3  no: queued = 1, push the number         T2  a fence
+//! C3  no: mark it queued, push the number     T2  a fence
 //!                                             T3  if the word is armed, and filed is none or later than due:
-//!                                                 filed = due or earlier, an entry into the wheel
+//!                                                 filed = due, an entry into the wheel
 //! ```
 //!
 //! - C1, C2 and T2 are sequentially consistent. If C2 reads a value from before T1, then C1 comes before T2, and T3 sees the
@@ -20,13 +20,16 @@
 //! - T3 may miss an arming whose C1 comes after T2. The C2 of that arming reads `none` or T3's tick, and pushes unless that tick is
 //!   early enough.
 //! - *T3 lowers `filed` without T1.* A producer that has relied on the later tick is due at that tick or after it.
-//! - *Only a call that arms a free slot sets `queued`*, if the slot is not filed far away. No other thread has a handle before
-//!   that call returns, so a thread that reads 1 may rely on its push. A `reset`, a periodic task's next run, a future's new task
+//! - *`queued` has a mark for each lane* of the queue. A number in a late lane is taken in time for the earliest slot that callers
+//!   [expect](crate::queue::PendingQueue::expect) there. So one mark is enough for a slot that is armed for late, while one that is
+//!   armed for soon is pushed although it waits late.
+//! - *Only a call that arms a free slot sets a mark*, if the slot is not filed far away. No other thread has a handle before
+//!   that call returns, so a thread that reads the mark may rely on its push. A `reset`, a periodic task's next run, a future's new task
 //!   and a call for a slot that is filed too late and far away push without it: two such calls for one slot may meet, and the
 //!   first may be suspended before its push. So a number may wait several times; when the second is popped, the slot is filed.
 //!   (One exception: the next run of a periodic task relies on the push of the call that armed it, which may not have returned if
 //!   the task runs on an executor.)
-//! - The backlog's numbers are popped, so `queued` is clear. A slot in the backlog that is armed again is pushed again.
+//! - The backlog's numbers are popped, so the mark is clear. A slot in the backlog that is armed again is pushed again.
 //! - *The entry at the tick `filed` counts*; all others of the slot are dead. A slot that is filed at the same tick again has two
 //!   equal entries: meeting the first clears `filed`, and a sweep marks the first as seen and drops the second.
 //! - *A page of free slots that was returned to the system* reads as zeroes: neither queued nor filed. Numbers and entries of
@@ -43,7 +46,7 @@
 //! stored in a table, before `filed`: [`Slots::far`](crate::slots::Slots::far).
 
 use super::Slot;
-use crate::entry::{Entry, SlotId};
+use crate::entry::{Entry, Lane, SlotId};
 use crate::slots::Slots;
 use crate::slots::word::{State, Word};
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -70,8 +73,10 @@ pub(crate) enum Place {
     Filed,
     /// In the wheel, at a far tick: the caller compares that with its due tick.
     Far,
-    /// In the pending queue.
+    /// In the pending queue, where the next look finds it.
     Queued,
+    /// In a late lane of the pending queue: the caller says when it is due.
+    Late,
     /// Its number has to be pushed.
     Nowhere,
 }
@@ -115,7 +120,7 @@ fn is_filed_by(filed: u32, due: Tick) -> bool {
     filed & (VALID | FAR) == VALID && after < LATER
 }
 
-/// Returns `true` if the entry at `tick` is the one that counts.
+/// Returns `true` if the entry at `tick`, which is met, is the one that counts.
 #[inline]
 fn is_filed_at(filed: u32, tick: Tick) -> bool {
     filed & VALID != 0 && (filed ^ tick.0 as u32) & LOW == 0
@@ -123,21 +128,26 @@ fn is_filed_at(filed: u32, tick: Tick) -> bool {
 
 /// For callers.
 impl<A> Slot<A> {
-    /// C2, for a slot that is armed and due at `due`. A slot that is due never counts as filed.
+    /// C2, for a slot that is armed and due at `due`, for which `lane` is the right one. A slot that is due never counts as filed.
     #[inline]
-    pub(crate) fn place(&self, due: Tick) -> Place {
-        self.place_by(due, Ordering::SeqCst)
+    pub(crate) fn place(&self, due: Tick, lane: Lane) -> Place {
+        self.place_by(due, lane, Ordering::SeqCst)
     }
 
     #[inline]
-    pub(super) fn place_by(&self, due: Tick, order: Ordering) -> Place {
+    pub(super) fn place_by(&self, due: Tick, lane: Lane, order: Ordering) -> Place {
         let filed = self.filed.load(order);
         if is_filed_by(filed, due) || due == Tick::NEVER {
-            Place::Filed
-        } else if filed & FAR != 0 {
-            Place::Far
-        } else if self.queued.load(order) != 0 {
+            return Place::Filed;
+        }
+        if filed & FAR != 0 {
+            return Place::Far;
+        }
+        let queued = self.queued.load(order);
+        if queued & Lane::Soon as u8 != 0 {
             Place::Queued
+        } else if queued & lane as u8 != 0 {
+            Place::Late
         } else {
             Place::Nowhere
         }
@@ -145,21 +155,32 @@ impl<A> Slot<A> {
 
     /// C3, before the push, in the call that arms the slot.
     #[inline]
-    pub(super) fn set_queued(&self) {
+    pub(super) fn set_queued(&self, lane: Lane) {
         // Release, with T2: a timer thread that clears this, for a number of an earlier arming, sees this arming.
-        self.queued.store(1, Ordering::Release);
+        let release = Ordering::Release;
+        // Relaxed: only this thread sets it now.
+        match self.queued.load(Ordering::Relaxed) {
+            0 => self.queued.store(lane as u8, release),
+            // The mark of the late lane stays. If that is cleared now, this push goes without a mark.
+            queued => {
+                let both = queued | lane as u8;
+                let _ = self
+                    .queued
+                    .compare_exchange(queued, both, release, Ordering::Relaxed);
+            }
+        }
     }
 }
 
 /// For the timer thread.
 impl<A> Slots<A> {
-    /// T1 and T2 for numbers that were popped.
-    pub(crate) fn clear_queued(&self, ids: &[SlotId]) {
+    /// T1 and T2 for numbers that were popped from a lane.
+    pub(crate) fn clear_queued(&self, ids: &[SlotId], lane: Lane) {
         for &id in ids {
             self.get(id).prefetch();
         }
         for &id in ids {
-            self.get(id).clear_queued();
+            self.get(id).clear_queued(lane);
         }
         fence(Ordering::SeqCst);
     }
@@ -184,13 +205,18 @@ impl<A> Slots<A> {
     }
 
     /// T3: returns the entry that the slot needs, or `None` if it needs none; the caller inserts it. The wheel has come to `now`.
-    /// The entry is for the due tick, or for `latest` if that is earlier.
     #[inline]
-    pub(crate) fn file(&self, id: SlotId, now: Tick, latest: Tick) -> Option<Entry> {
+    pub(crate) fn file(&self, id: SlotId, now: Tick) -> Option<Entry> {
         let slot = self.get(id);
         let due = slot.find()?.due;
-        let at = slot.file(due, now, latest, || self.far(id))?;
-        Some(Entry::new(at, id))
+        slot.file(due, now, || self.far(id))
+            .then(|| Entry::new(due, id))
+    }
+
+    /// Returns `true` if the slot does not need this entry. The caller then removes it.
+    pub(crate) fn is_dead(&self, entry: Entry, now: Tick) -> bool {
+        let id = entry.slot();
+        self.get(id).is_dead(entry, now, || self.far(id))
     }
 
     /// Notes that an entry that counts was seen, until the slot is told to [forget](Slot::forget_seen) that. Returns `true` if an
@@ -205,11 +231,16 @@ impl<A> Slots<A> {
 impl<A> Slot<A> {
     /// T1 for a number that was popped.
     #[inline]
-    fn clear_queued(&self) {
-        // Relaxed: the fence follows. Not written if it is clear: the page may have been returned to the system. No producer
-        // writes between load and store: a producer sets only what it has found clear.
-        if self.queued.load(Ordering::Relaxed) != 0 {
-            self.queued.store(0, Ordering::Relaxed);
+    fn clear_queued(&self, lane: Lane) {
+        // Relaxed: the fence follows. Not written if it is clear: the page may have been returned to the system.
+        let queued = self.queued.load(Ordering::Relaxed);
+        let rest = !(lane as u8);
+        match lane {
+            _ if queued & lane as u8 == 0 => {}
+            // No producer writes between load and store.
+            Lane::Soon => self.queued.store(queued & rest, Ordering::Relaxed),
+            // A producer may add the mark of the soon lane.
+            Lane::Late => drop(self.queued.fetch_and(rest, Ordering::Relaxed)),
         }
     }
 
@@ -224,6 +255,14 @@ impl<A> Slot<A> {
         counts
     }
 
+    /// The tick of the entry that counts, when the wheel has come to `now`. `far` returns the place of the slot's far tick.
+    #[inline]
+    fn filed_tick<'a>(&self, now: Tick, far: impl Fn() -> &'a AtomicU64) -> Option<Tick> {
+        // Relaxed: only this thread writes them.
+        let filed = self.filed.load(Ordering::Relaxed);
+        tick_of(filed, now, || Tick(far().load(Ordering::Relaxed)))
+    }
+
     /// Due tick and stamp of the slot, if it is armed and not due never.
     #[inline]
     pub(crate) fn find(&self) -> Option<Found> {
@@ -235,41 +274,31 @@ impl<A> Slot<A> {
         })
     }
 
-    /// T3 for a slot that was found due at `due`. Returns the tick at which it needs an entry, or `None`. `far` returns the place
-    /// of its far tick.
+    /// T3 for a slot that was found due at `due`. Returns `true` if it needs an entry at that tick. `far` returns the place of its
+    /// far tick.
     #[inline]
-    fn file<'a>(
-        &self,
-        due: Tick,
-        now: Tick,
-        latest: Tick,
-        far: impl Fn() -> &'a AtomicU64,
-    ) -> Option<Tick> {
-        // Relaxed: only this thread writes it.
-        let filed = self.filed.load(Ordering::Relaxed);
-        let filed = tick_of(filed, now, || Tick(far().load(Ordering::Relaxed)));
-        if filed.is_some_and(|tick| tick <= due) {
-            return None;
+    fn file<'a>(&self, due: Tick, now: Tick, far: impl Fn() -> &'a AtomicU64) -> bool {
+        if self.filed_tick(now, &far).is_some_and(|tick| tick <= due) {
+            return false;
         }
-        let at = due.min(latest);
-        let filed = filed_at(at, now);
+        let filed = filed_at(due, now);
         if filed & FAR != 0 {
-            far().store(at.0, Ordering::SeqCst);
+            far().store(due.0, Ordering::SeqCst);
         }
         // Release, with C2: a producer that reads this value reads this far tick, or a later value of it.
         self.filed.store(filed, Ordering::Release);
-        Some(at)
+        true
     }
 
     /// Returns `true` if the slot does not need this entry. The caller then removes it: `filed` no longer names it.
-    pub(crate) fn is_dead(&self, entry: Entry) -> bool {
-        let filed = self.filed.load(Ordering::Relaxed);
-        if !is_filed_at(filed, entry.due()) {
+    fn is_dead<'a>(&self, entry: Entry, now: Tick, far: impl Fn() -> &'a AtomicU64) -> bool {
+        if self.filed_tick(now, far) != Some(entry.due()) {
             return true;
         }
         if self.find().is_some() {
             return false;
         }
+        let filed = self.filed.load(Ordering::Relaxed);
         self.filed.store(NONE, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let is_dead = self.find().is_none();
@@ -282,12 +311,10 @@ impl<A> Slot<A> {
 
     /// Notes that the entry that counts was seen, and returns `true` if an equal one was seen before.
     fn see<'a>(&self, entry: Entry, now: Tick, far: impl Fn() -> &'a AtomicU64) -> bool {
-        let filed = self.filed.load(Ordering::Relaxed);
-        // A dead entry may have the same low bits.
-        let counts = tick_of(filed, now, || Tick(far().load(Ordering::Relaxed)));
-        if counts != Some(entry.due()) {
+        if self.filed_tick(now, far) != Some(entry.due()) {
             return false;
         }
+        let filed = self.filed.load(Ordering::Relaxed);
         // Release, as in `file`: a caller that reads this value reads the far tick that belongs to it.
         self.filed.store(filed | SEEN, Ordering::Release);
         filed & SEEN != 0

@@ -2,7 +2,7 @@
 //! what becomes of the task. What several threads make of it is explored in `crate::loom_tests`.
 
 use super::*;
-use crate::entry::SlotId;
+use crate::entry::{Lane, SlotId};
 use crate::slots::{Kind, Phase, Slots};
 use crate::time::{Period, Tick};
 use std::cell::Cell;
@@ -18,6 +18,7 @@ fn arming(kind: Kind, stamp: u64, due: Tick) -> Arming {
         label: Label(7),
         stamp,
         due,
+        lane: Lane::Soon,
         early: 1234,
     }
 }

@@ -6,31 +6,36 @@
 //! slots that are due at a boundary are sorted by stamp before they fire. If more numbers wait than the budgets allow, all are
 //! taken into the backlog and sorted, and the lowest stamps are filed first.
 //!
-//! # Filing for an earlier look
+//! # Late numbers
 //!
-//! Most timeouts are cancelled, and their slots armed again. If the new timeout is due before the old one, its slot has to be
-//! pushed and filed again, and leaves a dead entry. So a thread of the timer's own that is behind by a boundary or more files no slot
-//! later than [`LOOK_AGAIN`] from now (`latest`): a new timeout that is due after that needs no push. A slot that is still armed
-//! when that entry is met is filed again.
+//! Most timeouts are cancelled long before they are due, and their slots armed again. So a thread of the timer's own is *lazy*: it
+//! leaves the numbers in the late lanes until the earliest due tick of their slots comes near. Then it takes them all, a
+//! [part](LATE_STEP) at a time beside its other work, and the more there are, the [earlier](Engine::late_at) it begins. A caller's
+//! loop, which turns when it likes, and a manual clock take them as they take the others.
 
 use super::{Engine, Waiting};
-use crate::entry::{Entry, SlotId};
+use crate::entry::{Entry, Lane, SlotId};
+use crate::queue::Reader;
 use crate::shared::Shared;
-use crate::time::{Tick, nanos};
-use crate::tuning::{LOOK_AGAIN, MEET_BATCH};
+use crate::time::Tick;
+use crate::tuning::{LATE_STEP, MAX_DEAD, MEET_BATCH};
 use crate::wheel::Wheel;
 
 impl Engine {
+    /// Looks at the queue. Late numbers wait like others if this engine is not lazy, or one of their slots is due by `passed`.
+    pub(super) fn look(&mut self, shared: &Shared, passed: Tick) {
+        self.reader.look(shared.queue());
+        let late_due = self.reader.late_due();
+        if late_due <= passed || late_due != Tick::NEVER && !self.is_lazy {
+            self.reader.open_late(shared.queue());
+        }
+    }
+
     /// Files the slots whose numbers wait: all, if they fit the budgets of the coming boundary and of those missed up to `passed`;
     /// otherwise as many as the budget of the coming one allows, from the backlog.
     pub(super) fn transfer(&mut self, shared: &Shared, passed: Tick) {
-        self.reader.look(shared.queue());
+        self.look(shared, passed);
         let missed = passed.0.saturating_sub(self.wheel.now().next().0) as usize;
-        self.latest = if missed > 0 && self.has_thread {
-            Tick(passed.0 + shared.scale().due(nanos(LOOK_AGAIN)).0)
-        } else {
-            Tick::NEVER
-        };
         let budget = missed
             .saturating_mul(self.max_transfers)
             .saturating_add(self.transfer_budget);
@@ -44,14 +49,54 @@ impl Engine {
         }
     }
 
-    /// Takes all numbers that were seen in the queue, and files their slots.
+    /// Transfers some slots whose numbers wait in late lanes, if it is time for that, or many of them are dead. Returns `true` if
+    /// it did.
+    pub(in crate::worker) fn take_late(&mut self, shared: &Shared, passed: Tick) -> bool {
+        let (late, late_at) = (self.reader.late_len(), self.late_at(shared));
+        if late_at == Tick::NEVER || self.transfer_budget == 0 {
+            return false;
+        }
+        let has_many_dead = || late > MAX_DEAD && late as u64 > shared.pending() + MAX_DEAD as u64;
+        if late_at > passed && !has_many_dead() {
+            return false;
+        }
+        if late > LATE_STEP && self.transfer_budget > 2 * LATE_STEP {
+            self.file_taken(shared, |reader, take| {
+                reader.take_late(shared.queue(), LATE_STEP, take);
+            });
+        } else {
+            self.reader.open_late(shared.queue());
+            self.transfer(shared, Tick::ZERO);
+        }
+        true
+    }
+
+    /// When to begin to take late numbers, a millisecond for each part: [`Tick::NEVER`] if none wait.
+    pub(super) fn late_at(&self, shared: &Shared) -> Tick {
+        let parts = self.reader.late_len() / LATE_STEP.min(self.max_transfers);
+        let ticks = parts as u64 * (1_000_000 / shared.scale().tick() + 1);
+        match self.reader.late_due() {
+            Tick::NEVER => Tick::NEVER,
+            due => Tick(due.0.saturating_sub(ticks)),
+        }
+    }
+
+    /// Takes all numbers that wait, and files their slots.
     fn file_all(&mut self, shared: &Shared) {
+        self.file_taken(shared, |reader, take| reader.take(shared.queue(), take));
+    }
+
+    fn file_taken(
+        &mut self,
+        shared: &Shared,
+        take: impl FnOnce(&mut Reader, &mut dyn FnMut(&[SlotId], Lane)),
+    ) {
         let wheel = &mut *self.wheel;
-        let (now, latest, mut moved) = (wheel.now(), self.latest, 0);
-        self.reader.take(shared.queue(), &mut |ids| {
-            shared.slots().clear_queued(ids);
+        let (now, mut moved) = (wheel.now(), 0);
+        take(&mut self.reader, &mut |ids, lane| {
+            shared.slots().clear_queued(ids, lane);
             for &id in ids {
-                moved += usize::from(file(shared, wheel, now, latest, id));
+                moved += usize::from(file(shared, wheel, now, id));
             }
         });
         self.count_moved(moved);
@@ -60,8 +105,8 @@ impl Engine {
     /// Takes all numbers that were seen in the queue into the backlog, which is empty. Drops those of slots that are not armed.
     fn gather(&mut self, shared: &Shared) {
         let backlog = &mut self.backlog;
-        self.reader.take(shared.queue(), &mut |ids| {
-            shared.slots().clear_queued(ids);
+        self.reader.take(shared.queue(), &mut |ids, lane| {
+            shared.slots().clear_queued(ids, lane);
             let found = ids.iter().filter_map(|&slot| {
                 let stamp = shared.slot(slot).find()?.stamp;
                 Some(Waiting { stamp, slot })
@@ -98,8 +143,8 @@ impl Engine {
 
     /// Files a slot if it is armed and not filed early enough. Returns `true` if an entry went into the wheel.
     pub(super) fn file(&mut self, shared: &Shared, id: SlotId) -> bool {
-        let (now, latest) = (self.wheel.now(), self.latest);
-        file(shared, &mut *self.wheel, now, latest, id)
+        let now = self.wheel.now();
+        file(shared, &mut *self.wheel, now, id)
     }
 
     /// Meets the entries that are due at `boundary`: appends the slots that are due to `ready`, in the order in which each thread
@@ -139,8 +184,8 @@ impl Engine {
 
 /// As [`Engine::file`], with the fields that it needs.
 #[inline]
-fn file(shared: &Shared, wheel: &mut dyn Wheel, now: Tick, latest: Tick, id: SlotId) -> bool {
-    let entry = shared.slots().file(id, now, latest);
+fn file(shared: &Shared, wheel: &mut dyn Wheel, now: Tick, id: SlotId) -> bool {
+    let entry = shared.slots().file(id, now);
     if let Some(entry) = entry {
         wheel.insert(entry);
     }

@@ -4,10 +4,10 @@
 //! happens unless the test does it.
 
 use super::Engine;
-use crate::entry::{Entry, SlotId};
+use crate::entry::SlotId;
 use crate::shared::{Driver, Settings, Shared};
 use crate::time::{Clock, Scale, Tick};
-use crate::tuning::{LOOK_AGAIN, MAX_DEAD, SWEEP_STEP};
+use crate::tuning::{MAX_DEAD, SWEEP_STEP};
 use crate::{HashedWheelTimer, ManualClock, Timeout, TimerHandle};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -71,19 +71,6 @@ impl Bench {
 
     fn step(&mut self, passed: u64) -> bool {
         self.engine.step(&self.shared, Tick(passed))
-    }
-
-    /// Files so many entries in the wheel that no look can tell from that of the slot 0: their ticks have the same low bits.
-    fn copy(&mut self, count: usize) {
-        let (id, filed) = (SlotId::from_number(0), self.engine.wheel.len());
-        let slot = self.shared.slot(id);
-        for number in filed..filed + count {
-            let tick = slot.status().due.0 + ((number as u64) << 30);
-            let copy = Entry::new(Tick(tick), id);
-            assert!(!slot.is_dead(copy));
-            self.engine.wheel.insert(copy);
-        }
-        self.engine.transferred += count as u64;
     }
 
     /// Files so many entries in the wheel.
@@ -288,65 +275,6 @@ fn a_sweep_keeps_pace_with_what_comes_in_at_every_boundary() {
 }
 
 #[test]
-fn a_sweep_that_finds_nothing_dead_comes_to_an_end() {
-    let mut bench = Bench::new(usize::MAX);
-    bench.push(1, FAR);
-    bench.transfer();
-    let mut steps = 0;
-    for round in 1..=6 {
-        bench.copy(5_000);
-        bench.process_tick(round);
-        while bench.engine.sweep(&bench.shared) {
-            steps += 1;
-            assert!(steps < 1_000, "it does not end");
-        }
-        assert_eq!(
-            bench.timer.stats().filed,
-            5_000 * round + 1,
-            "all look alive"
-        );
-    }
-    // Not anew for every entry that comes.
-    assert!(steps < 40, "{steps} steps");
-    // When they turn out to be dead, they go with the next round.
-    let (shared, slot) = (Arc::clone(&bench.shared), SlotId::from_number(0));
-    assert!(
-        shared
-            .slot(slot)
-            .cancel(|| shared.count(|counters| counters.cancelled.add(1)))
-    );
-    bench.push(60_000, FAR);
-    bench.process_tick(7);
-    while bench.engine.sweep(&shared) {}
-    let stats = bench.timer.stats();
-    assert!(stats.filed <= 2 * stats.pending + 4096, "{stats:?}");
-}
-
-/// A thread that is behind puts off what is due late. It is looked at again, and fires in time.
-#[test]
-fn what_is_due_late_is_looked_at_again_by_a_thread_that_was_behind() {
-    let mut bench = Bench::new(usize::MAX);
-    bench.engine.has_thread = true;
-    let again = (LOOK_AGAIN.as_nanos() / TICK.as_nanos()) as u64;
-    bench.push(1, 2 * TICK);
-    bench.push(2, 100 * LOOK_AGAIN);
-    assert!(bench.step(6), "five boundaries too late");
-    let filed = |bench: &Bench| (bench.timer.stats().expired, bench.engine.wheel.len());
-    assert_eq!(filed(&bench), (1, 2));
-    assert_eq!(bench.next_tick(), 6 + again);
-    let slot = bench.shared.slot(SlotId::from_number(1));
-    assert!(slot.cancel(|| bench.shared.count(|counters| counters.cancelled.add(1))));
-    // It is not behind then.
-    bench.engine.skip_to(&bench.shared, Tick(5 + again));
-    assert!(bench.step(6 + again));
-    assert_eq!(filed(&bench), (1, 1), "one is still armed");
-    assert_eq!(bench.next_tick(), 100 * again);
-    assert!(!bench.step(100 * again - 1));
-    assert!(bench.step(100 * again));
-    assert_eq!(filed(&bench), (2, 0));
-}
-
-#[test]
 fn a_step_processes_no_boundary_before_its_time() {
     let mut bench = Bench::new(1);
     assert!(!bench.step(9), "nothing is pending");
@@ -481,20 +409,6 @@ fn a_sweep_begins_when_more_than_half_and_a_few_thousand_are_dead() {
     assert!(live[0].cancel());
     assert!(bench.engine.sweep(&bench.shared));
     assert_eq!(bench.timer.stats().filed as usize, LIVE - 1);
-}
-
-#[test]
-fn a_round_in_vain_is_followed_by_another_after_half_as_many_transfers() {
-    let mut bench = Bench::new(usize::MAX);
-    bench.push(1, FAR);
-    bench.transfer();
-    let mut file = |count: usize| {
-        bench.copy(count);
-        bench.engine.sweep(&bench.shared)
-    };
-    assert!(file(9_999), "all 10 000 are looked at");
-    assert!(!file(4_999));
-    assert!(file(1));
 }
 
 #[test]

@@ -30,6 +30,7 @@ impl Bench {
             label: Label::NONE,
             stamp: due,
             due: Tick(due),
+            lane: Lane::Soon,
             early: 0,
         };
         // SAFETY: each test arms its slot only while it is free.
@@ -51,12 +52,12 @@ impl Bench {
 
     /// T1 to T3 for a number. The tick of the entry, if there is one.
     fn pop(&self) -> Option<u64> {
-        self.slots.clear_queued(&[ID]);
+        self.slots.clear_queued(&[ID], Lane::Soon);
         self.file()
     }
 
     fn file(&self) -> Option<u64> {
-        Some(self.slots.file(ID, self.now, Tick::NEVER)?.due().0)
+        Some(self.slots.file(ID, self.now)?.due().0)
     }
 
     fn counts(&self, tick: u64) -> bool {
@@ -96,23 +97,8 @@ fn a_slot_that_the_wheel_looks_at_in_time_is_filed_anew_when_it_is_met() {
     assert!(bench.slot().clear_filed(Entry::new(Tick(9), ID)));
     assert!(!bench.slot().clear_filed(Entry::new(Tick(9), ID)), "once");
     assert_eq!(bench.file(), Some(30));
-    assert_eq!(bench.slot().place(Tick(30)), Place::Filed);
-    assert_eq!(bench.slot().place(Tick(29)), Place::Nowhere);
-    bench.end();
-}
-
-#[test]
-fn a_slot_that_is_due_late_is_filed_for_an_earlier_look() {
-    let bench = Bench::new(0);
-    let file = |latest| bench.slots.file(ID, bench.now, Tick(latest));
-    assert_eq!(bench.arm(90), Place::Nowhere);
-    bench.slots.clear_queued(&[ID]);
-    assert_eq!(file(40), Some(Entry::new(Tick(40), ID)));
-    assert_eq!(bench.arm_anew(80), Place::Filed, "earlier, and in time");
-    assert_eq!(file(50), None, "it is looked at");
-    assert!(bench.counts(40) && bench.slot().clear_filed(Entry::new(Tick(40), ID)));
-    assert_eq!(file(100), Some(Entry::new(Tick(80), ID)), "not after it");
-    assert_eq!(bench.slot().place(Tick(79)), Place::Nowhere);
+    assert_eq!(bench.slot().place(Tick(30), Lane::Soon), Place::Filed);
+    assert_eq!(bench.slot().place(Tick(29), Lane::Soon), Place::Nowhere);
     bench.end();
 }
 
@@ -124,13 +110,16 @@ fn of_two_entries_at_one_tick_a_sweep_drops_the_second() {
         assert_eq!(bench.pop(), Some(due));
         let is_dead = |tick| {
             let entry = Entry::new(Tick(tick), ID);
-            bench.slot().is_dead(entry) || bench.slots.see(entry, bench.now)
+            bench.slots.is_dead(entry, bench.now) || bench.slots.see(entry, bench.now)
         };
         let other = due + (1 << 29);
         for _ in 0..2 {
-            assert!(!is_dead(other) && !is_dead(due), "the same low bits");
-            assert!(is_dead(due) && !is_dead(other));
-            assert_ne!(bench.slot().place(Tick(due + 1)), Place::Nowhere);
+            assert!(is_dead(other), "the same low bits");
+            assert!(!is_dead(due) && is_dead(due));
+            assert_ne!(
+                bench.slot().place(Tick(due + 1), Lane::Soon),
+                Place::Nowhere
+            );
             assert_eq!(bench.pop(), None, "it is filed");
             bench.slot().forget_seen();
         }
@@ -148,15 +137,15 @@ fn a_dead_entry_is_not_counted_on_and_a_live_one_is() {
     assert_eq!(bench.arm(9), Place::Nowhere);
     assert_eq!(bench.pop(), Some(9));
     let (entry, other) = (Entry::new(Tick(9), ID), Entry::new(Tick(10), ID));
-    assert!(!bench.slot().is_dead(entry) && bench.slot().is_dead(other));
+    assert!(!bench.slots.is_dead(entry, bench.now) && bench.slots.is_dead(other, bench.now));
     bench.end();
-    assert!(bench.slot().is_dead(entry) && bench.slot().is_dead(entry));
+    assert!(bench.slots.is_dead(entry, bench.now) && bench.slots.is_dead(entry, bench.now));
     assert_eq!(bench.arm(12), Place::Nowhere, "the entry is gone");
     bench.end();
     assert_eq!(bench.pop(), None);
     assert_eq!(bench.arm(NEVER), Place::Filed, "nothing has to be done");
     assert_eq!(bench.pop(), None);
-    assert_eq!(bench.slot().place(Tick(20)), Place::Nowhere);
+    assert_eq!(bench.slot().place(Tick(20), Lane::Soon), Place::Nowhere);
     bench.end();
 }
 
@@ -173,17 +162,21 @@ fn ticks_are_compared_across_the_wraps_of_their_low_bits() {
             assert!(bench.counts(due) && !bench.counts(due + 1));
             let slot = bench.slot();
             for later in [0, 1, 2, 1 << 20, u64::from(LATER) - 1] {
-                assert_eq!(slot.place(Tick(due + later)), Place::Filed);
+                assert_eq!(slot.place(Tick(due + later), Lane::Soon), Place::Filed);
             }
             for earlier in [1, 2, 1 << 20, 1 << 28] {
                 let due = Tick(due.saturating_sub(earlier));
                 if due.0 > 0 && due.0 + 4 > now {
-                    assert_eq!(slot.place(due), Place::Nowhere, "{earlier} before");
+                    assert_eq!(
+                        slot.place(due, Lane::Soon),
+                        Place::Nowhere,
+                        "{earlier} before"
+                    );
                 }
             }
             // So far later that the low bits do not say so: it is pushed in vain.
             let after = Tick(due + u64::from(LATER));
-            assert_eq!(slot.place(after), Place::Nowhere);
+            assert_eq!(slot.place(after, Lane::Soon), Place::Nowhere);
             assert!(slot.reset(after));
             assert_eq!(bench.pop(), None, "it stays where it is");
             assert!(bench.counts(due));
@@ -211,7 +204,7 @@ fn what_is_far_away_is_written_down() {
     assert_eq!(bench.pop(), Some(due));
     assert!(bench.counts(due));
     assert_eq!(
-        (bench.far(), bench.slot().place(Tick(due))),
+        (bench.far(), bench.slot().place(Tick(due), Lane::Soon)),
         (due, Place::Far)
     );
     assert_eq!(bench.pop(), None, "it is filed");
@@ -220,6 +213,10 @@ fn what_is_far_away_is_written_down() {
     assert!(bench.slot().reset(Tick(due - 1)));
     bench.now = Tick(8);
     assert_eq!(bench.pop(), Some(due - 1));
-    assert_eq!(bench.slot().place(Tick(due - 1)), Place::Filed, "near now");
+    assert_eq!(
+        bench.slot().place(Tick(due - 1), Lane::Soon),
+        Place::Filed,
+        "near now"
+    );
     bench.end();
 }
