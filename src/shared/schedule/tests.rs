@@ -82,3 +82,41 @@ fn a_short_tick_and_a_manual_clock_are_never_in_doubt() {
     let (timer, _) = timer();
     assert_eq!(timer.handle().shared().margin, 0);
 }
+
+/// It has marked its slot as queued. The timeouts of the thread that takes over its shard fire, and `stop` returns its own.
+#[test]
+fn a_thread_that_ends_between_mark_and_push_holds_nobody_else_up() {
+    for lane in [Lane::Soon, Lane::Late] {
+        let clock = ManualClock::new();
+        let timer = HashedWheelTimer::builder().clock(&clock).build().unwrap();
+        timer.start().unwrap();
+        let shared = Arc::clone(timer.handle().shared());
+        let arm = || {
+            shared.with_local(|local| {
+                let vacant = shared.take_slot(local);
+                shared.counters_of(local).scheduled.add(1);
+                let arming = Arming {
+                    kind: Kind::Once,
+                    label: Label::NONE,
+                    stamp: local.next_stamp(),
+                    due: Tick(1),
+                    lane,
+                    early: 0,
+                };
+                let task = StoredTask::once(|_: &Timeout| {});
+                let place = shared.slot(vacant.slot()).arm(vacant, task, arming);
+                assert_eq!(place, Place::Nowhere, "and it is not pushed");
+            });
+        };
+        let schedule = || {
+            for delay in [Duration::from_millis(50), FAR] {
+                timer.new_timeout(|_| {}, delay).unwrap();
+            }
+        };
+        std::thread::scope(|scope| scope.spawn(arm).join().unwrap());
+        std::thread::scope(|scope| scope.spawn(schedule).join().unwrap());
+        clock.advance(2 * FAR);
+        assert_eq!((timer.stats().expired, timer.stats().pending), (2, 1));
+        assert_eq!(timer.stop().unwrap().len(), 1);
+    }
+}

@@ -71,14 +71,16 @@ impl Engine {
         true
     }
 
-    /// When to begin to take late numbers, a millisecond for each part: [`Tick::NEVER`] if none wait.
+    /// When to begin to take late numbers, so that there is a millisecond for each part: [`Tick::NEVER`] if none wait. What
+    /// waits at that tick goes with its own transfer.
     pub(super) fn late_at(&self, shared: &Shared) -> Tick {
-        let parts = self.reader.late_len() / LATE_STEP.min(self.max_transfers);
-        let ticks = parts as u64 * (1_000_000 / shared.scale().tick() + 1);
-        match self.reader.late_due() {
-            Tick::NEVER => Tick::NEVER,
-            due => Tick(due.0.saturating_sub(ticks)),
+        let (due, late) = (self.reader.late_due(), self.reader.late_len());
+        let part = LATE_STEP.min(self.max_transfers);
+        if due == Tick::NEVER || late <= part {
+            return due;
         }
+        let ticks = late.div_ceil(part) as u64 * (1_000_000 / shared.scale().tick() + 1);
+        Tick(due.0.saturating_sub(ticks))
     }
 
     /// Takes all numbers that wait, and files their slots.

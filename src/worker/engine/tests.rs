@@ -7,7 +7,7 @@ use super::Engine;
 use crate::entry::SlotId;
 use crate::shared::{Driver, Settings, Shared};
 use crate::time::{Clock, Scale, Tick};
-use crate::tuning::{MAX_DEAD, SWEEP_STEP};
+use crate::tuning::{LATE_STEP, MAX_DEAD, SWEEP_STEP};
 use crate::{HashedWheelTimer, ManualClock, Timeout, TimerHandle};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -272,6 +272,102 @@ fn a_sweep_keeps_pace_with_what_comes_in_at_every_boundary() {
         let filed = bench.timer.stats().filed;
         assert!(filed <= 4 * 20_000, "{filed} filed after {boundary} rounds");
     }
+}
+
+/// An engine that leaves late numbers in the queue, and a clock that goes from boundary to boundary as its thread would.
+fn lazy(max_transfers: usize) -> Bench {
+    let mut bench = Bench::new(max_transfers);
+    bench.engine.is_lazy = true;
+    bench
+}
+
+impl Bench {
+    /// One turn of the thread's loop at that boundary. Returns the next one that has work.
+    fn turn(&mut self, passed: u64) -> u64 {
+        while self.step(passed) {}
+        self.engine.skip_idle_ticks(&self.shared, Tick(passed));
+        self.transfer();
+        while self.engine.take_late(&self.shared, Tick(passed)) {}
+        while self.engine.sweep(&self.shared) {}
+        self.next_tick()
+    }
+}
+
+#[test]
+fn what_is_due_late_stays_in_the_queue_until_it_is_due() {
+    let mut bench = lazy(usize::MAX);
+    bench.push(1_000, Duration::from_secs(30));
+    bench.push(1, 2 * TICK);
+    assert_eq!(bench.turn(0), 2);
+    let stats = bench.timer.stats();
+    assert_eq!((stats.transferred, stats.queued), (1, 1_000));
+    assert_eq!(bench.turn(3), 3_000);
+    bench.push(1, Duration::from_secs(10));
+    assert_eq!(bench.turn(4), 1_000, "earlier than the others");
+    for (boundary, expired) in [(999, 1), (1_000, 2), (2_999, 2), (3_000, 1_002)] {
+        bench.turn(boundary);
+        assert_eq!(bench.timer.stats().expired, expired, "at {boundary}");
+    }
+    assert_eq!(bench.turn(3_001), Tick::NEVER.0);
+}
+
+#[test]
+fn many_late_numbers_are_taken_in_parts_that_begin_earlier() {
+    let mut bench = lazy(usize::MAX);
+    let parts = 5;
+    bench.push(parts * LATE_STEP, Duration::from_secs(30));
+    let begins = 3_000 - parts as u64;
+    assert_eq!(bench.turn(0), begins);
+    assert_eq!(bench.turn(begins - 1), begins);
+    for part in 1..parts {
+        bench.turn(begins + part as u64 - 1);
+        let transferred = bench.engine.transferred as usize;
+        assert_eq!(transferred, part * LATE_STEP);
+    }
+    bench.turn(3_000);
+    let stats = bench.timer.stats();
+    assert_eq!(stats.expired as usize, parts * LATE_STEP);
+}
+
+#[test]
+fn late_numbers_keep_to_the_limit_of_transfers() {
+    let mut bench = lazy(2);
+    bench.push(7, Duration::from_secs(30));
+    let mut boundary = bench.turn(0);
+    while boundary < Tick::NEVER.0 {
+        let before = bench.timer.stats();
+        boundary = bench.turn(boundary);
+        let moved = bench.timer.stats().transferred - before.transferred;
+        assert!(moved <= 4, "{moved} at two boundaries at most");
+    }
+    assert_eq!(
+        (bench.timer.stats().expired, bench.timer.stats().tick),
+        (7, 3_000)
+    );
+}
+
+#[test]
+fn late_numbers_of_cancelled_timeouts_are_taken_when_there_are_many() {
+    let mut bench = lazy(usize::MAX);
+    let push = |bench: &Bench, count| -> Vec<Timeout> {
+        let far = Duration::from_secs(30);
+        (0..count)
+            .map(|_| bench.timer.new_timeout(|_| {}, far).unwrap())
+            .collect()
+    };
+    let cancelled = push(&bench, 3 * MAX_DEAD);
+    bench.turn(0);
+    assert!(cancelled.iter().all(Timeout::cancel));
+    bench.turn(1);
+    let stats = bench.timer.stats();
+    assert_eq!((stats.queued as usize, stats.transferred), (MAX_DEAD, 0));
+    // Few enough are left alone, and serve the timeouts that use their slots again.
+    drop(cancelled);
+    let again = push(&bench, 2 * MAX_DEAD);
+    let queued = bench.timer.stats().queued as usize;
+    assert!(queued < 3 * MAX_DEAD, "{queued}");
+    bench.turn(4_000);
+    assert_eq!(bench.timer.stats().expired as usize, again.len());
 }
 
 #[test]
