@@ -15,6 +15,12 @@ pub(crate) enum Defect {
     StaleEntry,
     /// Every job that was claimed when the process died is charged with an attempt.
     ChargeBystanders,
+    /// A time of a recurring job has two runs.
+    SlotTwice,
+    /// Callers are told that a write which failed has taken place.
+    FailureAcknowledged,
+    /// Checksums are not looked at.
+    Unchecked,
     /// PostgreSQL: an acknowledgement is taken whatever its token.
     NoFencing,
     /// PostgreSQL: time is that of the machine instead of the database.
@@ -32,6 +38,9 @@ pub(crate) fn is(defect: Defect) -> bool {
             Ok("claim") => Some(Defect::ClaimNotDurable),
             Ok("generation") => Some(Defect::StaleEntry),
             Ok("charge") => Some(Defect::ChargeBystanders),
+            Ok("slot") => Some(Defect::SlotTwice),
+            Ok("full") => Some(Defect::FailureAcknowledged),
+            Ok("flip") => Some(Defect::Unchecked),
             Ok("fencing") => Some(Defect::NoFencing),
             Ok("clock") => Some(Defect::MachineClock),
             _ => None,

@@ -356,8 +356,13 @@ impl DurableTimerBuilder {
         self
     }
 
-    /// Reads and checks all of the file when it is opened, which takes as long as reading it does. A job that is damaged is among the dead afterwards, with that reason. Without
-    /// this every job is checked when it is claimed.
+    /// Reads and checks all of the file when it is opened, which takes as long as reading it does. A job that is damaged is among the dead afterwards, with that reason.
+    ///
+    /// If redb finds a damaged page, the jobs are copied to a new file, which takes the name of the damaged one; that is kept as `NAME.damaged`. A file in which not every job can be
+    /// found any more, because the pages that lead to them are damaged, is refused as a whole: [`Error::Store`] names it and says so.
+    ///
+    /// Without this every job is checked when it is claimed, and the index of due times once after the opening, in the background. If anything does not fit, calls get
+    /// [`Error::Poisoned`] for a moment, and the file is opened again as with `verify(true)`.
     ///
     /// ```
     /// # use hashed_wheel_durable::DurableTimer;

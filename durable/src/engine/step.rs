@@ -318,7 +318,13 @@ impl Core {
             Err(error) => {
                 self.unstored.extend(ends);
                 self.fail(engine, &error);
-                for request in &mut requests {
+                for (request, call) in requests.iter_mut().zip(calls) {
+                    if broken::is(Defect::FailureAcknowledged)
+                        && let Call::Schedule(new) = call
+                    {
+                        let scheduled = vec![Scheduled::New(0); new.len()];
+                        request.answer.give(Ok(Reply::Scheduled(scheduled)));
+                    }
                     request.answer.give(Err(error.clone().into()));
                 }
             }

@@ -5,13 +5,17 @@
 
 mod index;
 mod layout;
+mod mend;
 mod open;
 mod read;
+mod scan;
 mod upgrade;
 mod work;
 
 use std::collections::{HashMap, HashSet};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use ::redb::{
@@ -21,10 +25,13 @@ use ::redb::{
 use parking_lot::RwLock;
 
 use self::index::{earliest, in_order};
-use self::layout::{DUE, PAUSED, RECURRING, RULES, SUSPECTS, due_of, id_of, kind_of, read_rule};
-use self::work::Work;
+use self::layout::{
+    DUE, PAUSED, RECURRING, RULES, SUSPECTS, check_kinds, due_of, id_of, kind_of, read_rule,
+};
+use self::work::{Work, damaged};
 use super::{
     Call, ClaimRequest, Committed, Earliest, End, Judge, Polled, Reader, Recovered, Slot, Store,
+    Wake,
 };
 use crate::broken::{self, Defect};
 use crate::error::{Error, StoreError};
@@ -52,6 +59,12 @@ impl Kinds {
         self.names.insert(number, name);
     }
 
+    /// Their checksum.
+    fn check(&self) -> u64 {
+        let kinds = self.numbers.iter();
+        check_kinds(kinds.map(|(name, &number)| (&**name, number)))
+    }
+
     /// The numbers of handled kinds, and how many of each may be claimed.
     fn open(&self, room: &[usize]) -> impl Iterator<Item = (u32, usize)> {
         let numbers = self.handled.iter().map(|kind| self.numbers.get(kind));
@@ -66,6 +79,8 @@ struct Shared {
     database: RwLock<Option<Database>>,
     /// For errors: the file's name.
     name: String,
+    /// Something in the file does not fit: it is verified when it is opened again.
+    damaged: AtomicBool,
 }
 
 impl Shared {
@@ -78,21 +93,35 @@ impl Shared {
         what: &str,
         work: impl FnOnce(&Database) -> Result<T>,
     ) -> std::result::Result<T, StoreError> {
-        match &*self.database.read() {
-            Some(database) => work(database).map_err(|error| self.failed(what, error)),
-            None => Err(StoreError::new(format!("{} is closed", self.name))),
+        let database = self.database.read();
+        let Some(database) = &*database else {
+            return Err(StoreError::new(format!("{} is closed", self.name)));
+        };
+        // redb asserts what a damaged file may break.
+        let done = panic::catch_unwind(AssertUnwindSafe(|| work(database)));
+        let error = match done {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => error,
+            Err(payload) => ::redb::Error::Corrupted(crate::engine::panic_text(&*payload)),
+        };
+        if matches!(error, ::redb::Error::Corrupted(_)) {
+            self.damaged.store(true, Ordering::Relaxed);
         }
+        Err(self.failed(what, error))
     }
 }
 
-/// Opens the file once more.
-type Open = Box<dyn FnMut() -> std::result::Result<Database, Error> + Send>;
+/// Opens the file once more, and verifies it if that is asked for.
+type Open = Box<dyn FnMut(bool) -> std::result::Result<Database, Error> + Send>;
 
 pub(crate) struct RedbStore {
     shared: Arc<Shared>,
     open: Open,
     kinds: Kinds,
     numbers: Numbers,
+    /// Wakes the store thread.
+    wake: Option<Wake>,
+    loaded: Instant,
 }
 
 /// Where ids and tokens come from.
@@ -193,6 +222,9 @@ impl Store for RedbStore {
     fn poll(&mut self, _: Judge<'_>, room: &[usize]) -> std::result::Result<Polled, StoreError> {
         let kinds = &self.kinds;
         self.shared.with("cannot read", |database| {
+            if self.shared.damaged.load(Ordering::Relaxed) {
+                return Err(damaged("something in the indexes does not fit"));
+            }
             let transaction = database.begin_read()?;
             let mut paused = HashSet::new();
             if let Some(table) = opened(&transaction, PAUSED)? {
@@ -259,15 +291,30 @@ impl Store for RedbStore {
     fn reopen(&mut self, held: &HashSet<u64>) -> std::result::Result<(), StoreError> {
         // Closed first: a file has one owner.
         *self.shared.database.write() = None;
-        let database = (self.open)().map_err(|error| match error {
+        let verify = self.shared.damaged.load(Ordering::Relaxed);
+        let database = (self.open)(verify).map_err(|error| match error {
             Error::Store(error) => error,
             other => StoreError::new(other.to_string()),
         })?;
+        self.shared.damaged.store(false, Ordering::Relaxed);
         let last = self.numbers.last;
         self.load(database)?;
         self.numbers.last = self.numbers.last.max(last);
         self.write("cannot write", 0, true, |work| work.give_back_all_but(held))?;
+        if let Some(wake) = self.wake.as_ref().filter(|_| !verify) {
+            scan::begin(&self.shared, wake);
+        }
         Ok(())
+    }
+
+    fn heard(&mut self) -> (Earliest, Option<Instant>) {
+        let damaged = self.shared.damaged.load(Ordering::Relaxed);
+        (Earliest::default(), damaged.then_some(self.loaded))
+    }
+
+    fn listen(&mut self, wake: Wake) {
+        scan::begin(&self.shared, &wake);
+        self.wake = Some(wake);
     }
 
     fn reader(&self) -> Arc<dyn Reader> {

@@ -7,7 +7,8 @@ use ::redb::ReadableTable;
 
 use super::super::Id;
 use super::Result;
-use super::layout::{Place, due_of, id_of, place};
+use super::layout::{Place, due_of, id_of, place, read_entry};
+use super::work::damaged;
 use crate::time::Millis;
 
 /// The first and the last place that a kind can have.
@@ -26,13 +27,17 @@ fn head(range: &mut ::redb::Range<'_, &'static Place, u64>, number: usize) -> Re
         return Ok(None);
     };
     let (place, value) = entry?;
-    let place = *place.value();
+    let (place, value) = (*place.value(), value.value());
+    // A wrong due time would hide every job behind this one, and a wrong id would claim another job.
+    if !read_entry(&place, value).1 {
+        return Err(damaged("the checksum of an entry of an index is wrong"));
+    }
     Ok(Some(Reverse((
         due_of(&place),
         id_of(&place),
         number,
         place,
-        value.value(),
+        value,
     ))))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `meta` | name | `format`: the version of this layout; `last`: no number above it has been given out, for ids and tokens alike |
+//! | `meta` | name | `format`: the version of this layout; `last`: no number above it has been given out, for ids and tokens alike; `kinds`: checksum of the next table, if it is there |
 //! | `kinds` | name | number |
 //! | `bodies` | id | checksum (4 bytes), the length of the key + 1, or 0 without one (2, the highest bit set in a run of a recurring job), both little-endian, key, payload |
 //! | `due` | place | attempts in the upper half, checksum in the lower |
@@ -27,6 +27,7 @@ use std::borrow::Cow;
 use ::redb::TableDefinition;
 
 use super::super::Id;
+use crate::broken::{self, Defect};
 use crate::job::state::{Standing, State};
 use crate::time::Millis;
 
@@ -48,6 +49,24 @@ pub(super) const ERRORS: TableDefinition<u64, &str> = TableDefinition::new("erro
 
 /// The version of this layout.
 pub(super) const FORMAT: u64 = 2;
+
+/// Every table of this format, and how many of them are in every file: others were added later. A table that is missing, or has another name, is a damaged one, whose rows nobody
+/// would miss.
+pub(super) const TABLES: [&str; 12] = [
+    "meta",
+    "kinds",
+    "bodies",
+    "due",
+    "suspects",
+    "keys",
+    "claims",
+    "letters",
+    "errors",
+    "paused",
+    "recurring",
+    "rules",
+];
+pub(super) const FIRST_TABLES: usize = 9;
 
 /// Of format 1.
 pub(super) mod old {
@@ -81,6 +100,12 @@ pub(super) fn check(start: u64, bytes: &[u8]) -> u32 {
     mix(u64::from_le_bytes(last));
     mix(bytes.len() as u64);
     (sum ^ (sum >> 32)) as u32
+}
+
+/// The checksum of the table of kinds.
+pub(super) fn check_kinds<'a>(kinds: impl Iterator<Item = (&'a str, u32)>) -> u64 {
+    let sums = kinds.map(|(name, number)| check(number.into(), name.as_bytes()));
+    sums.fold(0, |all, sum| all ^ u64::from(sum))
 }
 
 pub(super) fn place(kind: u32, due: Millis, id: Id) -> Place {
@@ -151,7 +176,8 @@ pub(super) struct Body<'a> {
 pub(super) fn read_body(id: Id, value: &[u8]) -> Body<'_> {
     let sound = value
         .split_first_chunk()
-        .is_some_and(|(sum, rest)| u32::from_le_bytes(*sum) == check(id, rest));
+        .is_some_and(|(sum, rest)| u32::from_le_bytes(*sum) == check(id, rest))
+        || broken::is(Defect::Unchecked);
     let (key, payload) = parts(value.get(4..).unwrap_or_default());
     Body {
         key,

@@ -10,19 +10,20 @@ use std::io::{self, Read};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(test)]
 use ::redb::StorageBackend;
 use ::redb::{
     Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable,
-    StorageError, TableError,
+    StorageError, TableError, TableHandle,
 };
 use parking_lot::RwLock;
 
-use super::layout::{FORMAT, KINDS, META, old};
-use super::work::Work;
+use super::layout::{FIRST_TABLES, FORMAT, KINDS, META, TABLES, old};
+use super::work::{Work, damaged};
 use super::{CACHE, Kinds, Numbers, Open, RedbStore, Shared, upgrade};
 use crate::error::{Error, StoreError};
 
@@ -33,7 +34,7 @@ const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
 const TRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(10);
 
-fn builder() -> Builder {
+pub(super) fn builder() -> Builder {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE);
     builder
@@ -44,17 +45,16 @@ impl RedbStore {
     pub(crate) fn open(path: &Path, handled: &[String], verify: bool) -> Result<RedbStore, Error> {
         let path = path.to_owned();
         let name = path.display().to_string();
-        let mut first = true;
         RedbStore::start(
             name,
             handled,
-            Box::new(move || {
+            verify,
+            Box::new(move |verify| {
                 let mut database = open_patiently(&path)?;
                 guarded(&path, || {
                     let length = fs::metadata(&path).map_or(0, |metadata| metadata.len());
-                    upgrade::prepare(&mut database, &path, length, verify && first)
+                    upgrade::prepare(&mut database, &path, length, verify)
                 })?;
-                first = false;
                 Ok(database)
             }),
         )
@@ -66,7 +66,7 @@ impl RedbStore {
         backend: impl StorageBackend + Clone,
         handled: &[String],
     ) -> Result<RedbStore, Error> {
-        let open = move || {
+        let open = move |_| {
             let failed = |error: ::redb::Error| {
                 Error::Store(StoreError::with("backend: cannot open", error))
             };
@@ -84,15 +84,21 @@ impl RedbStore {
             }
             Ok(database)
         };
-        RedbStore::start("backend".to_owned(), handled, Box::new(open))
+        RedbStore::start("backend".to_owned(), handled, false, Box::new(open))
     }
 
-    fn start(name: String, handled: &[String], mut open: Open) -> Result<RedbStore, Error> {
-        let database = open()?;
+    fn start(
+        name: String,
+        handled: &[String],
+        verify: bool,
+        mut open: Open,
+    ) -> Result<RedbStore, Error> {
+        let database = open(verify)?;
         let mut store = RedbStore {
             shared: Arc::new(Shared {
                 database: RwLock::new(None),
                 name,
+                damaged: AtomicBool::new(false),
             }),
             open,
             kinds: Kinds {
@@ -100,6 +106,8 @@ impl RedbStore {
                 ..Kinds::default()
             },
             numbers: Numbers::default(),
+            wake: None,
+            loaded: Instant::now(),
         };
         store.load(database)?;
         Ok(store)
@@ -143,16 +151,27 @@ fn open_patiently(path: &Path) -> Result<Database, Error> {
     }
 }
 
-fn read_meta(database: &Database, kinds: &mut Kinds) -> Result<u64, ::redb::Error> {
+/// Reads the kinds, and the last number that was given out.
+pub(super) fn read_meta(database: &Database, kinds: &mut Kinds) -> Result<u64, ::redb::Error> {
     let transaction = database.begin_read()?;
+    let tables: Vec<_> = transaction.list_tables()?.collect();
+    let named = |name: &&str| tables.iter().any(|table| table.name() == *name);
+    if tables.len() != TABLES.iter().filter(|name| named(name)).count()
+        || !TABLES[..FIRST_TABLES].iter().all(named)
+    {
+        return Err(damaged("a table is missing, or has another name"));
+    }
     for entry in transaction.open_table(KINDS)?.iter()? {
         let (name, number) = entry?;
         kinds.add(name.value(), number.value());
     }
-    Ok(transaction
-        .open_table(META)?
-        .get("last")?
-        .map_or(0, |last| last.value()))
+    let meta = transaction.open_table(META)?;
+    if let Some(sum) = meta.get("kinds")?
+        && sum.value() != kinds.check()
+    {
+        return Err(damaged("the checksum of the kinds is wrong"));
+    }
+    Ok(meta.get("last")?.map_or(0, |last| last.value()))
 }
 
 /// Makes an error of a panic: redb asserts what a damaged file may break.
@@ -388,7 +407,7 @@ fn is_bare(database: &Database) -> Result<bool, ::redb::Error> {
 }
 
 /// Makes the new name durable.
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     if cfg!(unix) {
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,

@@ -13,6 +13,7 @@ use super::layout::{
     BODIES, CLAIMS, Claimed, DUE, FORMAT, LETTERS, Letter, Place, RECURRING, SUSPECTS, array, body,
     entry, id_of, kind_of, old, parts, read_body, read_entry,
 };
+use super::mend::mend;
 use super::open::format;
 use super::work::Work;
 use super::{Kinds, Numbers, Result, begin, opened};
@@ -43,14 +44,14 @@ pub(super) fn prepare(
     };
     migrate(database).map_err(|error| failed("migrate to the format of this version", error))?;
     if verify {
-        let whole = database
-            .check_integrity()
-            .map_err(|error| failed("verify", error.into()))?;
-        if !whole {
-            log::warn!(
+        match database.check_integrity().map_err(::redb::Error::from) {
+            Ok(true) => {}
+            Ok(false) => log::warn!(
                 "{}: its structure was damaged and is repaired",
                 path.display()
-            );
+            ),
+            Err(error @ ::redb::Error::Corrupted(_)) => *database = mend(database, path, &error)?,
+            Err(error) => return Err(failed("verify", error)),
         }
         let damaged = bury_damaged(database).map_err(|error| failed("verify", error))?;
         if damaged > 0 {
@@ -145,7 +146,7 @@ fn copy(transaction: &WriteTransaction) -> Result<()> {
 }
 
 /// Has every job among the dead of which something does not fit. Their number.
-fn bury_damaged(database: &Database) -> Result<usize> {
+pub(super) fn bury_damaged(database: &Database) -> Result<usize> {
     let damaged = find_damaged(&database.begin_read()?)?;
     if damaged.is_empty() {
         return Ok(0);
@@ -155,12 +156,15 @@ fn bury_damaged(database: &Database) -> Result<usize> {
         let (mut kinds, mut numbers) = (Kinds::default(), Numbers::default());
         let mut work = Work::new(&transaction, &mut kinds, &mut numbers, SystemWall.now())?;
         let fine = |place: &Place| !damaged.contains_key(&id_of(place));
-        work.due.retain(|place, _| fine(place))?;
-        work.suspects.retain(|place, _| fine(place))?;
-        work.recurring.retain(|place, _| fine(place))?;
+        let sound = |place: &Place, value| fine(place) && read_entry(place, value).1;
+        work.due.retain(|place, value| sound(place, value))?;
+        work.suspects.retain(|place, value| sound(place, value))?;
+        work.recurring.retain(|place, value| sound(place, value))?;
         work.keys.retain(|_, value| fine(&array(value)))?;
+        work.claims.retain(|id, value| {
+            !damaged.contains_key(&id) && Claimed::decode(value).is_sound(id, value)
+        })?;
         for (&id, &(kind, attempts)) in &damaged {
-            work.claims.remove(id)?;
             if work.bodies.get(id)?.is_none() {
                 work.bodies
                     .insert(id, body(id, None, false, &[]).as_slice())?;
@@ -177,13 +181,20 @@ fn bury_damaged(database: &Database) -> Result<usize> {
     Ok(damaged.len())
 }
 
+/// Where a job was met: its kind and attempts, and whether the checksum is right.
+type Met = (u32, u32, bool);
+
 /// Ids of jobs whose checksum is wrong, which stand nowhere or twice, or whose body is missing; with kind and attempts as far as known.
 fn find_damaged(transaction: &ReadTransaction) -> Result<HashMap<Id, (u32, u32)>> {
-    let mut placed = HashMap::new();
+    let mut placed: HashMap<Id, Met> = HashMap::new();
     let mut damaged = HashSet::new();
-    let mut meet = |id: Id, what: (u32, u32), sound: bool| {
-        if placed.insert(id, what).is_some() || !sound {
-            damaged.insert(id);
+    let mut meet = |id: Id, (kind, attempts, sound): Met| {
+        match placed.get(&id) {
+            // Twice, rightly: which of both?
+            Some((.., true)) if sound => drop(damaged.insert(id)),
+            // The id may be what is wrong, and this is another job.
+            Some(_) if !sound => {}
+            _ => drop(placed.insert(id, (kind, attempts, sound))),
         }
     };
     for table in [DUE, SUSPECTS, RECURRING] {
@@ -194,27 +205,30 @@ fn find_damaged(transaction: &ReadTransaction) -> Result<HashMap<Id, (u32, u32)>
             let (place, value) = value?;
             let place = place.value();
             let (attempts, sound) = read_entry(place, value.value());
-            meet(id_of(place), (kind_of(place), attempts), sound);
+            meet(id_of(place), (kind_of(place), attempts, sound));
         }
     }
     for value in transaction.open_table(CLAIMS)?.iter()? {
         let (id, value) = value?;
         let claim = Claimed::decode(value.value());
         let sound = claim.is_sound(id.value(), value.value());
-        meet(id.value(), (kind_of(&claim.place), claim.attempts), sound);
+        meet(id.value(), (kind_of(&claim.place), claim.attempts, sound));
     }
     let letters = transaction.open_table(LETTERS)?;
     for value in transaction.open_table(BODIES)?.iter()? {
         let (id, value) = value?;
         let id = id.value();
-        let sound = read_body(id, value.value()).sound;
-        match placed.remove(&id) {
-            Some(what) if damaged.contains(&id) || !sound => drop(placed.insert(id, what)),
+        let whole = read_body(id, value.value()).sound && !damaged.contains(&id);
+        match placed.get(&id) {
+            Some((.., true)) if whole => drop(placed.remove(&id)),
             // One that is dead already is shown as it is.
-            None if letters.get(id)?.is_none() => drop(placed.insert(id, (u32::MAX, 0))),
+            None if letters.get(id)?.is_none() => drop(placed.insert(id, (u32::MAX, 0, false))),
             _ => {}
         }
     }
     // What is left has no body, or something does not fit.
-    Ok(placed)
+    let left = placed.into_iter();
+    Ok(left
+        .map(|(id, (kind, attempts, _))| (id, (kind, attempts)))
+        .collect())
 }

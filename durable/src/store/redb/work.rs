@@ -26,20 +26,25 @@ use crate::time::Millis;
 /// Numbers are reserved so many at a time, so that few commits have to write the last one. A crash leaves a gap.
 const RESERVE: u64 = 1000;
 
+/// The error of a file in which something does not fit. Nothing of the transaction is kept.
+pub(super) fn damaged(what: &str) -> ::redb::Error {
+    ::redb::Error::Corrupted(what.to_owned())
+}
+
 /// One write transaction with its tables open.
 pub(super) struct Work<'t> {
     pub(super) meta: Table<'t, &'static str, u64>,
-    kind_numbers: Table<'t, &'static str, u32>,
+    pub(super) kind_numbers: Table<'t, &'static str, u32>,
     pub(super) bodies: Table<'t, u64, &'static [u8]>,
     pub(super) due: Table<'t, &'static Place, u64>,
     pub(super) suspects: Table<'t, &'static Place, u64>,
     pub(super) recurring: Table<'t, &'static Place, u64>,
-    rules: Table<'t, u64, &'static [u8]>,
+    pub(super) rules: Table<'t, u64, &'static [u8]>,
     pub(super) keys: Table<'t, &'static str, &'static [u8; 21]>,
     pub(super) claims: Table<'t, u64, &'static [u8; 37]>,
     pub(super) letters: Table<'t, u64, &'static [u8]>,
-    errors: Table<'t, u64, &'static str>,
-    paused: Table<'t, &'static str, ()>,
+    pub(super) errors: Table<'t, u64, &'static str>,
+    pub(super) paused: Table<'t, &'static str, ()>,
     kinds: &'t mut Kinds,
     numbers: &'t mut Numbers,
     pub(super) now: Millis,
@@ -250,6 +255,7 @@ impl<'t> Work<'t> {
             let kind = self.kinds.numbers.len() as u32;
             self.kind_numbers.insert(new.kind.as_str(), kind)?;
             self.kinds.add(&new.kind, kind);
+            self.meta.insert("kinds", self.kinds.check())?;
             kind
         };
         let mut standing = Standing::new(new.due, new.rule.is_some());
@@ -274,7 +280,10 @@ impl<'t> Work<'t> {
             self.rules.insert(id, rule(id, text).as_slice())?;
         }
         let value = body(id, new.key.as_deref(), false, &new.payload);
-        self.bodies.insert(id, value.as_slice())?;
+        let taken = self.bodies.insert(id, value.as_slice())?.is_some();
+        if taken && matches!(answer, Scheduled::New(_)) {
+            return Err(damaged("a number was given out twice"));
+        }
         self.enter(kind, id, standing, new.key.as_deref())?;
         Ok(answer)
     }
@@ -354,7 +363,8 @@ impl<'t> Work<'t> {
                 self.forget(id, attempts)?;
             }
         }
-        if turn.run {
+        let runs = if broken::is(Defect::SlotTwice) { 2 } else { 1 };
+        for _ in 0..if turn.run { runs } else { 0 } {
             let run = self.number();
             let value = body(run, key.as_deref(), true, &payload);
             self.bodies.insert(run, value.as_slice())?;
@@ -401,7 +411,10 @@ impl<'t> Work<'t> {
             due,
             attempts,
         };
-        self.index(state).remove(place)?;
+        if self.index(state).remove(place)?.is_none() {
+            // It was read a moment ago, and would be claimed again and again.
+            return Err(damaged("an entry of an index is not found by its key"));
+        }
         self.written = true;
         let stored = self.bodies.get(id)?.map(|value| {
             let body = read_body(id, value.value());
@@ -551,7 +564,12 @@ impl<'t> Work<'t> {
                 damaged.push((id.value(), claim));
             }
         }
-        for (id, claim) in damaged {
+        for (mut id, claim) in damaged {
+            if self.bodies.get(id)?.is_none() {
+                // The id is what is damaged, or the body is gone.
+                self.claims.remove(id)?;
+                id = id_of(&claim.place);
+            }
             log::error!("job {id}: {DAMAGED}");
             self.settle(id, &claim, Event::Damaged, Some(DAMAGED))?;
         }

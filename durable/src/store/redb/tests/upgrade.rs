@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::super::layout::{FORMAT, META, Place, array, body, old, place};
+use super::super::layout::{FORMAT, META, Place, array, body, entry, old, place};
 use super::*;
 use crate::job::state::State as JobState;
 use crate::job::{JobFilter, Scheduled};
-use crate::store::{DAMAGED, Row};
+use crate::store::{Claim, DAMAGED, Row};
 
 struct Folder(PathBuf);
 
@@ -196,15 +196,64 @@ fn fill(path: &Path, jobs: u64) {
     .unwrap();
 }
 
+/// What a file with a flipped bit has: claims of all that waits, and dead letters. `None` if it is refused.
+fn claims_and_letters(path: &Path, verify: bool) -> Option<(usize, usize)> {
+    let refused = |error: &str| assert!(error.contains(&path.display().to_string()), "{error}");
+    let mut store = match RedbStore::open(path, &handled(), verify) {
+        Ok(store) => store,
+        Err(error) => {
+            refused(&error.to_string());
+            return None;
+        }
+    };
+    let claim = ClaimRequest {
+        until: Millis::MAX,
+        limit: 1000,
+        bytes: usize::MAX,
+        room: vec![1000; 2],
+        ..ClaimRequest::default()
+    };
+    let mut claims = Vec::new();
+    for again in [false, true] {
+        if again {
+            // As the store thread does when it, or the scan, met something that does not fit.
+            let held = claims.iter().map(|claim: &Claim| claim.token).collect();
+            store.shared.damaged.store(true, Ordering::Relaxed);
+            if let Err(error) = store.reopen(&held) {
+                refused(&error.to_string());
+                return None;
+            }
+        }
+        match commit(&mut store, &(vec![], vec![], claim.clone())) {
+            Ok(committed) => claims.extend(committed.claims),
+            Err(error) => refused(&error.to_string()),
+        }
+    }
+    for claim in &claims {
+        let number: u64 = claim.key.as_ref().unwrap()[4..].parse().unwrap();
+        assert_eq!(claim.payload, vec![number as u8; 500]);
+        assert_eq!((claim.due, claim.attempt), (10, 1));
+    }
+    let ids: HashSet<Id> = claims.iter().map(|claim| claim.id).collect();
+    assert_eq!(ids.len(), claims.len(), "a job was claimed twice");
+    let letters = store.reader().jobs(&JobFilter::new().dead()).unwrap();
+    assert!(
+        letters
+            .iter()
+            .all(|row| row.error.as_deref() == Some(DAMAGED))
+    );
+    Some((claims.len(), letters.len()))
+}
+
 #[test]
-fn no_flipped_bit_reaches_a_handler() {
+fn a_flipped_bit_reaches_no_handler_and_loses_no_job() {
     let folder = Folder::new("flip");
     let path = folder.file();
     fill(&path, 300);
     let whole = fs::read(&path).unwrap();
     let mut random = Random(30);
     let (mut refused, mut dead, mut unharmed) = (0, 0, 0);
-    for round in 0..150 {
+    for round in 0..80 {
         let mut bytes = whole.clone();
         // Where the jobs are: a byte of a page that is in use.
         let at = loop {
@@ -215,46 +264,89 @@ fn no_flipped_bit_reaches_a_handler() {
         };
         bytes[at] ^= 1 << random.below(8);
         fs::write(&path, &bytes).unwrap();
-        let opened = RedbStore::open(&path, &handled(), round % 2 == 0);
-        let Ok(mut store) = opened else {
-            refused += 1;
-            continue;
-        };
-        let claim = ClaimRequest {
-            until: Millis::MAX,
-            limit: 1000,
-            bytes: usize::MAX,
-            room: vec![1000; 2],
-            ..ClaimRequest::default()
-        };
-        let claimed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            commit(&mut store, &(vec![], vec![], claim))
-        }));
-        let Ok(Ok(committed)) = claimed else {
-            refused += 1;
-            continue;
-        };
-        for claim in &committed.claims {
-            let number: u64 = claim.key.as_ref().unwrap()[4..].parse().unwrap();
-            assert_eq!(claim.payload, vec![number as u8; 500]);
-            assert_eq!((claim.due, claim.attempt), (10, 1));
-        }
-        let letters = store.reader().jobs(&JobFilter::new().dead()).unwrap();
-        assert!(
-            letters
-                .iter()
-                .all(|row| row.error.as_deref() == Some(DAMAGED))
-        );
-        if letters.is_empty() {
-            unharmed += 1;
-        } else {
-            dead += 1;
+        match claims_and_letters(&path, round % 2 == 0) {
+            None => refused += 1,
+            Some((claims, letters)) => {
+                assert!(claims + letters >= 300, "{claims} {letters} at {at}");
+                *(if letters == 0 {
+                    &mut unharmed
+                } else {
+                    &mut dead
+                }) += 1;
+            }
         }
     }
     assert!(
-        dead > 20,
+        dead > 20 && refused < 8,
         "refused {refused}, dead {dead}, unharmed {unharmed}"
     );
+}
+
+#[test]
+fn an_entry_that_no_search_meets_is_found_beside_the_store_thread() {
+    let folder = Folder::new("scan");
+    let path = folder.file();
+    fill(&path, 300);
+    let whole = fs::read(&path).unwrap();
+    let entry = place(0, 10, 150);
+    let places: Vec<usize> = (0..whole.len() - entry.len())
+        .filter(|&at| whole[at..].starts_with(&entry))
+        .collect();
+    let mut found = 0;
+    for at in places {
+        let mut bytes = whole.clone();
+        // Of a kind that nobody has.
+        bytes[at] ^= 0x40;
+        fs::write(&path, &bytes).unwrap();
+        let runs = Arc::new(Mutex::new(HashSet::new()));
+        let seen = Arc::clone(&runs);
+        let timer = DurableTimer::builder()
+            .on("mail", move |job| {
+                assert!(seen.lock().insert(job.key().unwrap().to_owned()));
+                Outcome::Done
+            })
+            .open(&path)
+            .unwrap();
+        // While it is opened again, calls are refused.
+        let dead = loop {
+            let dead = timer.dead(10).map_or(0, |dead| dead.len());
+            if runs.lock().len() + dead == 300 {
+                break dead;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        };
+        found += dead;
+        timer.stop().unwrap();
+    }
+    assert_eq!(found, 1, "in the index, and not in the table of keys");
+}
+
+#[test]
+fn a_file_whose_rows_cannot_be_counted_is_refused_and_kept() {
+    let folder = Folder::new("count");
+    let path = folder.file();
+    fill(&path, 300);
+    let whole = fs::read(&path).unwrap();
+    // The number of rows of a table, beside its root: one more than there are.
+    let rows = 300_u64.to_le_bytes();
+    let places: Vec<usize> = (0..whole.len() - 8)
+        .filter(|&at| whole[at..].starts_with(&rows))
+        .collect();
+    assert!(!places.is_empty());
+    let mut refused = 0;
+    for at in places {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        if let Err(error) = RedbStore::open(&path, &handled(), true) {
+            let error = error.to_string();
+            assert!(error.contains("cannot all be found"), "{error}");
+            assert!(error.contains(&path.display().to_string()), "{error}");
+            refused += 1;
+        }
+        assert!(!folder.0.join("store.redb.mended").exists());
+    }
+    assert!(refused > 0);
 }
 
 #[test]
@@ -271,8 +363,8 @@ fn verifying_finds_a_job_that_stands_nowhere_or_twice() {
     let damage = |work: &mut Work<'_>| {
         let first: Place = array(work.keys.get("key 0")?.unwrap().value());
         let second: Place = array(work.keys.get("key 1")?.unwrap().value());
-        let value = work.due.remove(&first)?.unwrap().value();
-        work.suspects.insert(&second, value)?;
+        work.due.remove(&first)?.unwrap();
+        work.suspects.insert(&second, entry(&second, 0))?;
         work.written = true;
         Ok(())
     };
