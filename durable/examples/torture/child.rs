@@ -9,10 +9,10 @@ use std::{env, process, thread};
 
 use hashed_wheel_durable::{DurableTimer, DurableTimerBuilder, Job, Outcome, Scheduled};
 
-use crate::Random;
 use crate::journal::{Event, Journal, micros};
+use crate::{Random, disk};
 
-/// Set for a child: `work`, `finish` or `poison`.
+/// Set for a child: `work`, `finish`, `poison`, `full`, `fill`, `flipped` or `verified`.
 pub(crate) const ROLE: &str = "TORTURE_ROLE";
 
 /// The attempts that a job has in a round with one that aborts the process.
@@ -20,6 +20,11 @@ pub(crate) const POISON_ATTEMPTS: u32 = 3;
 
 /// The number of the job that aborts the process.
 pub(crate) const POISON_JOB: u64 = 100;
+
+/// The kind and the key of the recurring job, its number, and its period. A run of it has the number and the microseconds of its time.
+const RECURRING: &str = "recurring";
+pub(crate) const SLOTS: u64 = 1 << 60;
+pub(crate) const PERIOD: Duration = Duration::from_millis(7);
 
 /// Threads that call the timer.
 const CALLERS: u64 = 4;
@@ -29,9 +34,11 @@ pub(crate) fn variable(name: &str) -> Result<u64, Box<dyn Error>> {
 }
 
 pub(crate) fn number(job: &Job) -> u64 {
-    job.payload()
-        .try_into()
-        .map_or(u64::MAX, u64::from_le_bytes)
+    if job.kind() == RECURRING {
+        return SLOTS + micros(job.due()) as u64;
+    }
+    let number = job.payload().first_chunk();
+    number.map_or(u64::MAX >> 1, |&number| u64::from_le_bytes(number))
 }
 
 pub(crate) fn run(role: &str) -> Result<(), Box<dyn Error>> {
@@ -39,10 +46,16 @@ pub(crate) fn run(role: &str) -> Result<(), Box<dyn Error>> {
     let incarnation = variable("TORTURE_INCARNATION")?;
     let seed = variable("TORTURE_SEED")?;
     let path = PathBuf::from(format!("{}.journal", store.display()));
-    let journal = Arc::new(Journal::open(&path)?);
+    let journal = Arc::new(match role {
+        "full" => Journal::stdout()?,
+        _ => Journal::open(&path)?,
+    });
     let poisoned = |builder: DurableTimerBuilder| builder.open(&store);
     match role {
         "poison" => poison(store.exists(), seed, &journal, poisoned),
+        "full" => disk::full(&store, &journal),
+        "fill" => disk::fill(&store, &journal),
+        "flipped" | "verified" => disk::flipped(&store, role == "verified", &journal),
         _ => work(&store, incarnation, seed, &journal, role == "finish"),
     }
 }
@@ -61,6 +74,10 @@ fn begin(journal: &Journal, job: &Job) -> u64 {
 
 /// The handler: it takes `time`, some jobs a bit longer, and some ask for a retry.
 pub(crate) fn handle(journal: &Journal, job: &Job, time: Duration) -> Outcome {
+    if job.kind() == RECURRING && job.attempt() > 1 {
+        // Its time is that of the attempt, and nothing tells which run it is.
+        return Outcome::Done;
+    }
     let number = begin(journal, job);
     let token = job.token();
     let more = if number.is_multiple_of(5) {
@@ -73,7 +90,7 @@ pub(crate) fn handle(journal: &Journal, job: &Job, time: Duration) -> Outcome {
         thread::sleep(time);
     }
     let now = micros(SystemTime::now());
-    if number.is_multiple_of(7) && job.attempt() == 1 {
+    if number.is_multiple_of(7) && number < SLOTS && job.attempt() == 1 {
         journal.write(&Event::Retry {
             job: number,
             token,
@@ -173,20 +190,36 @@ fn work(
     finish: bool,
 ) -> Result<(), Box<dyn Error>> {
     journal.write(&Event::Begin { incarnation });
-    let log = Arc::clone(journal);
+    let (log, slots) = (Arc::clone(journal), Arc::clone(journal));
     let timer = DurableTimer::builder()
         .on("job", move |job| handle(&log, job, Duration::ZERO))
+        .on(RECURRING, move |job| handle(&slots, job, Duration::ZERO))
         .backoff(Duration::from_millis(4), Duration::from_millis(30))
         // A kill while it runs alone counts as an attempt, and there are thousands.
         .max_attempts(1000)
         .open(store)?;
     journal.write(&Event::Opened);
+    let recurring = SLOTS;
     if finish {
+        // It would never be done. Its runs are jobs of their own.
+        journal.write(&Event::Cancel { job: recurring });
+        let (done, now) = (timer.cancel(RECURRING)?, micros(SystemTime::now()));
+        journal.write(&Event::Cancelled {
+            job: recurring,
+            done,
+            now,
+        });
         return empty(&timer, journal);
     }
     print!("!");
     io::stdout().flush()?;
     thread::scope(|scope| {
+        scope.spawn(|| {
+            // Kept, if an earlier child has stored it.
+            let new = timer.job(RECURRING).key(RECURRING).every(PERIOD);
+            new.expect("it can be scheduled");
+            journal.write(&Event::Scheduled { job: recurring });
+        });
         for number in 0..CALLERS {
             let random = Random(seed ^ number);
             let caller = Caller::new(&timer, journal, incarnation * CALLERS + number, random);

@@ -14,6 +14,18 @@ impl Journal {
         ))
     }
 
+    /// To a pipe, which has no limit.
+    pub(crate) fn stdout() -> std::io::Result<Journal> {
+        #[cfg(unix)]
+        {
+            use std::os::fd::AsFd;
+            let pipe = std::io::stdout().as_fd().try_clone_to_owned()?;
+            Ok(Journal(File::from(pipe)))
+        }
+        #[cfg(not(unix))]
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
     pub(crate) fn write(&self, event: &Event) {
         let line = format!("{}\n", event.text());
         (&self.0)

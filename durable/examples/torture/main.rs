@@ -7,7 +7,9 @@
 //! - an acknowledged job runs to its end, unless it was cancelled or replaced: looked at every few hundred kills, when a child may finish all that is left;
 //! - no job runs before its time, or after its cancel or its replacement was acknowledged;
 //! - no job runs again unless a kill came before its outcome was stored;
-//! - a job that aborts the process, among a hundred good ones, is dead after its attempts; the good ones are done, and none is charged.
+//! - a recurring job makes one run for each of its times, and only for these;
+//! - a job that aborts the process, among a hundred good ones, is dead after its attempts; the good ones are done, and none is charged;
+//! - a disk that is full for a while, and a flipped bit of a closed file: see the module `disk`.
 //!
 //! ```text
 //! cargo run --release -p hashed-wheel-durable --example torture -- --minutes 5
@@ -16,10 +18,11 @@
 //! cargo run --release -p hashed-wheel-durable --example torture --features postgres -- --postgres --jobs 300000
 //! ```
 //!
-//! With the feature `broken`, `--broken ack` (or `claim`, `generation`, `charge`) runs it against a deliberate defect, which it has to find. `--postgres` is
+//! With the feature `broken`, `--broken ack` (or `claim`, `generation`, `charge`, `slot`, `full`, `flip`) runs it against a deliberate defect, which it has to find. `--postgres` is
 //! the form with eight processes on one database: see the module `postgres`.
 
 mod child;
+mod disk;
 mod journal;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -29,12 +32,13 @@ mod server;
 mod verify;
 
 use std::error::Error;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, process, thread};
 
+use disk::Flips;
 use hashed_wheel_durable::DurableTimer;
 use verify::Verifier;
 
@@ -51,12 +55,20 @@ With --postgres: eight processes on one database, which are killed and stopped, 
   --quick       60 kills; with --postgres: 15 seconds
   --postgres    with the feature `postgres`
   --jobs N      with --postgres: ends after so many jobs
-  --broken X    with the feature `broken`: a defect that has to be found (ack, claim, generation, charge;
+  --broken X    with the feature `broken`: a defect that has to be found (ack, claim, generation, charge, slot, full, flip;
                 with --postgres: fencing, clock, charge)";
 
 /// The defects that are found without a database and with one.
 const DEFECTS: [&[&str]; 2] = [
-    &["ack", "claim", "generation", "charge"],
+    &[
+        "ack",
+        "claim",
+        "generation",
+        "charge",
+        "slot",
+        "full",
+        "flip",
+    ],
     &["fencing", "clock", "charge"],
 ];
 
@@ -66,6 +78,10 @@ const SETTLE: u64 = 250;
 const CREATE: u64 = 10;
 /// A round with a job that aborts the process after so many kills.
 const POISON: u64 = 50;
+/// One with a disk that is full for a while.
+const FULL: u64 = 20;
+/// One with a flipped bit.
+const FLIP: u64 = 3;
 
 pub(crate) struct Options {
     until: Until,
@@ -188,6 +204,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         incarnation: 0,
         kills: 0,
         poison_rounds: 0,
+        full_rounds: 0,
+        failed: 0,
+        flips: Flips::default(),
         creations: [0; 2],
         started: Instant::now(),
     };
@@ -197,9 +216,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(()) => {
             let [before, after] = torture.creations;
             println!(
-                "verdict: held. {} {} more kills while a store was made: {before} before it was there, {after} after.",
+                "verdict: held. {} {} more kills while a store was made: {before} before it was there, {after} after. \
+                 {} processes had a full disk for a while, {} of their calls got an error. A flipped bit: {} files unharmed, {} with a dead letter, {} refused.",
                 torture.verifier.summary(),
-                before + after
+                before + after,
+                torture.full_rounds,
+                torture.failed,
+                torture.flips.unharmed,
+                torture.flips.dead,
+                torture.flips.refused,
             );
             Ok(())
         }
@@ -222,6 +247,10 @@ struct Torture {
     incarnation: u64,
     kills: u64,
     poison_rounds: u64,
+    full_rounds: u64,
+    /// Calls that got an error because the disk was full.
+    failed: u64,
+    flips: Flips,
     /// Kills of a child that was making its store: before that was there, and after.
     creations: [u64; 2],
     started: Instant,
@@ -254,6 +283,12 @@ impl Torture {
             if ended {
                 return Ok(());
             }
+            if cfg!(target_os = "linux") && self.kills % FULL == FULL / 2 {
+                self.full()?;
+            }
+            if self.kills.is_multiple_of(FLIP) {
+                self.flip()?;
+            }
             if self.kills.is_multiple_of(CREATE) {
                 self.kill_creation()?;
             }
@@ -266,8 +301,12 @@ impl Torture {
     }
 
     fn spawn(&mut self, role: &str, store: &str, stdout: Stdio) -> Result<Child, String> {
+        let command = match role {
+            "full" => disk::command(),
+            _ => env::current_exe().map(Command::new),
+        };
+        let mut command = command.map_err(|error| error.to_string())?;
         self.incarnation += 1;
-        let mut command = Command::new(env::current_exe().map_err(|error| error.to_string())?);
         command
             .env(child::ROLE, role)
             .env("TORTURE_STORE", self.folder.join(store))
@@ -398,5 +437,85 @@ impl Torture {
         self.poison_rounds += 1;
         fs::remove_file(self.folder.join(&store)).map_err(|error| error.to_string())?;
         fs::remove_file(journal).map_err(|error| error.to_string())
+    }
+
+    /// A process whose disk is full for a while. Every second one is killed, and another one finishes.
+    fn full(&mut self) -> Result<(), String> {
+        let store = "full.redb";
+        let journal = self.folder.join("full.redb.journal");
+        let mut verifier = Verifier::default();
+        let mut kill = self.full_rounds % 2 == 1;
+        loop {
+            let mut child = self.spawn("full", store, Stdio::piped())?;
+            let copier = child.stdout.take().map(|mut pipe| {
+                let journal = journal.clone();
+                thread::spawn(move || {
+                    let mut file = fs::File::options()
+                        .create(true)
+                        .append(true)
+                        .open(journal)?;
+                    std::io::copy(&mut pipe, &mut file)
+                })
+            });
+            let status = if kill {
+                thread::sleep(Duration::from_millis(self.random.below(120)));
+                child
+                    .kill()
+                    .and_then(|()| child.wait())
+                    .map_err(|error| error.to_string())
+            } else {
+                Self::wait(child, &journal)
+            };
+            if let Some(copier) = copier {
+                let joined = copier.join().map_err(|_| "the journal is not copied")?;
+                joined.map_err(|error| error.to_string())?;
+            }
+            if status?.success() {
+                break;
+            }
+            if !kill {
+                return Err("the child whose disk was full failed".into());
+            }
+            verifier.killed(&journal)?;
+            kill = false;
+        }
+        verifier.settled(&journal)?;
+        self.full_rounds += 1;
+        self.failed += verifier.failed();
+        self.forget(store)
+    }
+
+    /// A bit of a closed file is flipped.
+    fn flip(&mut self) -> Result<(), String> {
+        let store = "flipped.redb";
+        let path = self.folder.join(store);
+        let journal = self.folder.join("flipped.redb.journal");
+        let child = self.spawn("fill", store, Stdio::null())?;
+        let filled = Self::wait(child, &journal)?;
+        if !filled.success() {
+            return Err(format!("the child that fills a file failed: {filled}"));
+        }
+        disk::flip(&path, &mut self.random)?;
+        let role = if self.random.below(2) == 0 {
+            "flipped"
+        } else {
+            "verified"
+        };
+        // What redb asserts is told on the standard error.
+        let child = self.spawn(role, store, Stdio::null())?;
+        let status = Self::wait(child, &journal)?;
+        self.flips.note(&journal, status.code())?;
+        self.forget(store)
+    }
+
+    /// Removes a store and what is beside it.
+    fn forget(&self, store: &str) -> Result<(), String> {
+        for ending in ["", ".journal", ".damaged", ".mended"] {
+            match fs::remove_file(self.folder.join(format!("{store}{ending}"))) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.to_string()),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use crate::child::{POISON_ATTEMPTS, POISON_JOB};
+use crate::child::{PERIOD, POISON_ATTEMPTS, POISON_JOB, SLOTS};
 use crate::journal::Event;
 
 #[derive(Debug, Default, Clone)]
@@ -39,6 +39,10 @@ pub(crate) struct Verifier {
     cancelled: u64,
     moved: u64,
     settled: u64,
+    failed: u64,
+    /// Runs of the recurring job, one for each of its times, and one of these, since the account was settled.
+    slots: u64,
+    first_slot: Option<u64>,
     /// Kills that found the child opening or recovering, with a call under way, with a handler running, or none of these.
     opening: u64,
     calling: u64,
@@ -49,6 +53,11 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
+    /// Calls that got an error.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed
+    }
+
     pub(crate) fn line(&self) -> String {
         format!(
             "{} promised  {} runs, {} of them again  {} cancelled  {} moved  {} settled",
@@ -59,10 +68,12 @@ impl Verifier {
     pub(crate) fn summary(&self) -> String {
         format!(
             "{} jobs were acknowledged, 0 lost, 0 early, 0 run after their cancel; {} runs, {} of them again after a kill. \
+             {} times of a recurring job, one run for each. \
              Kills found the child opening or recovering {} times, with a call under way {}, with a handler running {}, at rest {}.",
             self.promised,
             self.runs,
             self.again,
+            self.slots,
             self.opening,
             self.calling,
             self.running,
@@ -125,6 +136,7 @@ impl Verifier {
             }
         }
         self.settled += self.jobs.len() as u64;
+        self.first_slot = None;
         self.jobs.clear();
         self.read = 0;
         Ok(())
@@ -145,8 +157,8 @@ impl Verifier {
                 );
             }
             Event::Scheduled { job } => {
-                self.calls -= 1;
-                self.promised += 1;
+                self.calls -= i64::from(job != SLOTS);
+                self.promised += u64::from(job != SLOTS);
                 self.account(job)?.promised = true;
             }
             Event::Replace { job, old, due } => {
@@ -171,7 +183,10 @@ impl Verifier {
             Event::Move { job, due } => {
                 self.calls += 1;
                 let account = self.account(job)?;
-                account.moving = Some(due);
+                // An earlier move may have taken place, though its call got an error.
+                if let Some(to) = account.moving.replace(due) {
+                    account.not_before = account.not_before.min(to);
+                }
             }
             Event::Moved { job, done } => {
                 self.calls -= 1;
@@ -195,7 +210,11 @@ impl Verifier {
             Event::Run { job, now, due, .. } => self.run(job, now, due)?,
             Event::Done { job, .. } => self.end(job, false)?,
             Event::Retry { job, .. } => self.end(job, true)?,
-            Event::Refused | Event::Failed => return Err("an outcome was refused".into()),
+            Event::Failed => {
+                self.calls -= 1;
+                self.failed += 1;
+            }
+            Event::Refused => return Err("an outcome was refused".into()),
             Event::Dead { job, .. } => return Err(format!("job {job} is dead")),
             Event::Empty => self.finished += 1,
         }
@@ -203,6 +222,9 @@ impl Verifier {
     }
 
     fn account(&mut self, job: u64) -> Result<&mut Account, String> {
+        if job == SLOTS {
+            return Ok(self.jobs.entry(job).or_default());
+        }
         self.jobs
             .get_mut(&job)
             .ok_or_else(|| format!("job {job} is not known"))
@@ -212,6 +234,24 @@ impl Verifier {
         let incarnation = self.incarnation;
         self.handlers += 1;
         self.runs += 1;
+        if job > SLOTS && !self.jobs.contains_key(&job) {
+            let first = *self.first_slot.get_or_insert(job);
+            if !first
+                .abs_diff(job)
+                .is_multiple_of(PERIOD.as_micros() as u64)
+            {
+                return Err(format!(
+                    "the recurring job runs for {due}, which is none of its times"
+                ));
+            }
+            self.slots += 1;
+            // It was stored, or it would not run.
+            let account = self.jobs.entry(job).or_default();
+            (account.promised, account.not_before) = (true, due);
+        } else if job > SLOTS {
+            // Killed a second time, it has another due time, and is not known again.
+            self.account(job)?.doubtful = true;
+        }
         let account = self.account(job)?;
         if account.withdrawn {
             return Err(format!(
