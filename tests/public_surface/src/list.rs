@@ -21,9 +21,11 @@ pub(crate) struct Surface {
 }
 
 impl Surface {
-    pub(crate) fn of(json: &Value) -> Result<Surface> {
+    /// `no_run`: an example that is compiled only is one.
+    pub(crate) fn of(json: &Value, no_run: bool) -> Result<Surface> {
         let mut reader = Reader {
             index: &json["index"],
+            no_run,
             paragraphs: Vec::new(),
             items: 0,
             without_example: Vec::new(),
@@ -41,6 +43,7 @@ impl Surface {
 
 struct Reader<'a> {
     index: &'a Value,
+    no_run: bool,
     /// Each with the name that it is sorted by.
     paragraphs: Vec<(String, String)>,
     items: usize,
@@ -63,6 +66,10 @@ impl<'a> Reader<'a> {
             let mut name = item["name"].as_str();
             if let Some(used) = item["inner"].get("use") {
                 name = used["name"].as_str();
+                // Another crate as a whole.
+                if self.index[used["id"].to_string()].is_null() {
+                    continue;
+                }
                 item = self.item(&used["id"])?;
             }
             let name = format!("{path}{}", name.ok_or("an item has no name")?);
@@ -212,7 +219,7 @@ impl<'a> Reader<'a> {
 
     fn wants_example(&mut self, item: &Value, name: &str) {
         self.items += 1;
-        if !has_example(item["docs"].as_str().unwrap_or_default()) {
+        if !has_example(item["docs"].as_str().unwrap_or_default(), self.no_run) {
             self.without_example.push(name.to_owned());
         }
     }
@@ -236,13 +243,14 @@ fn attributes(item: &Value) -> Result<String> {
     Ok(noticed)
 }
 
-/// Whether there is a block of code that is compiled and run.
-fn has_example(docs: &str) -> bool {
+/// Whether there is a block of code that is compiled and run, or compiled, if that is enough.
+fn has_example(docs: &str, no_run: bool) -> bool {
     let mut inside = false;
     for line in docs.lines() {
         if let Some(language) = line.trim_start().strip_prefix("```") {
             inside = !inside;
-            if inside && ["", "rust", "should_panic"].contains(&language.trim()) {
+            let run = ["", "rust", "should_panic"].contains(&language.trim());
+            if inside && (run || no_run && language.trim() == "no_run") {
                 return true;
             }
         }
@@ -252,10 +260,9 @@ fn has_example(docs: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::has_example;
-
     #[test]
     fn only_code_that_is_run_is_an_example() {
+        let has_example = |docs| super::has_example(docs, false);
         assert!(has_example("Says what.\n\n```\nassert!(true);\n```"));
         assert!(has_example(
             "```text\na picture\n```\n\n```should_panic\npanic!();\n```"
@@ -263,5 +270,6 @@ mod tests {
         assert!(!has_example("Says what."));
         assert!(!has_example("```text\na picture\n```\n\nno code"));
         assert!(!has_example("```no_run\nloop {}\n```"));
+        assert!(super::has_example("```no_run\nloop {}\n```", true));
     }
 }
