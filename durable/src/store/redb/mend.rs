@@ -9,6 +9,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
 use ::redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata};
@@ -55,18 +56,24 @@ pub(super) fn mend(
             .map_err(|error| io::Error::other(::redb::Error::from(error)))
     });
     let new = new.map_err(failed)?;
-    let copied = copy(old, &new).and_then(|()| {
+    let copied = panic::catch_unwind(AssertUnwindSafe(|| {
         read_meta(old, &mut Kinds::default())?;
+        copy(old, &new)?;
         let dead = upgrade::bury_damaged(&new)?;
         give_keys(&new)?;
         Ok(dead)
-    });
+    }));
+    let copied =
+        copied.unwrap_or_else(|payload| Err(damaged(&crate::engine::panic_text(&*payload))));
     let dead = match copied {
         Ok(dead) => dead,
         Err(error) => {
             drop(new);
             let _ = fs::remove_file(&temporary);
-            return Err(refused(error));
+            return Err(match error {
+                ::redb::Error::Corrupted(_) => refused(error),
+                other => failed(io::Error::other(other)),
+            });
         }
     };
     remove(&kept)
