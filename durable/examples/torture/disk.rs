@@ -26,8 +26,12 @@ const SIZE: usize = 60;
 /// How often the disk of a process is full.
 const TIMES: u64 = 3;
 
-/// The code of a child whose file was refused, by its name.
+/// The code of a child whose file was refused, by its name, and of one whose calls get the same error, with its name, again and again: another one verifies it.
 const REFUSED: i32 = 7;
+pub(crate) const AGAIN: i32 = 8;
+
+/// So many looks at an error, two milliseconds each.
+const LOOKS: u32 = 5000;
 
 /// The text of a letter whose job was damaged has this.
 const REASON: &str = "damaged";
@@ -81,15 +85,20 @@ pub(crate) fn flipped(
         }
         Err(error) => return Err(error.into()),
     };
+    let mut looks = 0;
     loop {
         match timer.pending() {
             Ok(0) => break,
-            // It is mended, or says again and again that it cannot be.
-            Err(error) if error.to_string().contains("cannot all be found") => {
-                std::process::exit(REFUSED)
+            Ok(_) => looks = 0,
+            Err(error) => {
+                looks += 1;
+                // It is mended in a moment, or cannot be.
+                if looks > LOOKS && error.to_string().contains(&store.display().to_string()) {
+                    std::process::exit(AGAIN)
+                }
             }
-            _ => thread::sleep(Duration::from_millis(2)),
         }
+        thread::sleep(Duration::from_millis(2));
     }
     for dead in timer.dead(1000)? {
         if !dead.last_error.contains(REASON) {
@@ -112,7 +121,13 @@ pub(crate) struct Flips {
 }
 
 impl Flips {
-    pub(crate) fn note(&mut self, journal: &Path, code: Option<i32>) -> Result<(), String> {
+    /// `again`: a second child has finished what a first one began.
+    pub(crate) fn note(
+        &mut self,
+        journal: &Path,
+        code: Option<i32>,
+        again: bool,
+    ) -> Result<(), String> {
         if code == Some(REFUSED) {
             self.refused += 1;
             return Ok(());
@@ -134,7 +149,7 @@ impl Flips {
             if !promised.contains(job) {
                 return Err("a handler got a damaged payload".into());
             }
-            if *times > 1 {
+            if *times > 1 && !again {
                 return Err(format!(
                     "job {job} ran {times} times, and nothing was killed"
                 ));

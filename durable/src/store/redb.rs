@@ -289,13 +289,23 @@ impl Store for RedbStore {
     }
 
     fn reopen(&mut self, held: &HashSet<u64>) -> std::result::Result<(), StoreError> {
-        // Closed first: a file has one owner.
-        *self.shared.database.write() = None;
+        // Closed first: a file has one owner. redb may not be able to close one that is damaged.
+        let close = || *self.shared.database.write() = None;
+        if panic::catch_unwind(AssertUnwindSafe(close)).is_err() {
+            self.shared.damaged.store(true, Ordering::Relaxed);
+        }
         let verify = self.shared.damaged.load(Ordering::Relaxed);
-        let database = (self.open)(verify).map_err(|error| match error {
-            Error::Store(error) => error,
-            other => StoreError::new(other.to_string()),
-        })?;
+        let opened = panic::catch_unwind(AssertUnwindSafe(|| (self.open)(verify)));
+        let database = match opened {
+            Ok(Ok(database)) => database,
+            Ok(Err(Error::Store(error))) => return Err(error),
+            Ok(Err(other)) => return Err(StoreError::new(other.to_string())),
+            Err(payload) => {
+                let text = crate::engine::panic_text(&*payload);
+                let name = &self.shared.name;
+                return Err(StoreError::new(format!("{name} is damaged: {text}")));
+            }
+        };
         self.shared.damaged.store(false, Ordering::Relaxed);
         let last = self.numbers.last;
         self.load(database)?;
