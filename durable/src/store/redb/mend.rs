@@ -41,6 +41,8 @@ pub(super) fn mend(
         let text = format!("{} is damaged: cannot mend it", path.display());
         Error::Store(StoreError::with(text, error))
     };
+    // A link stays one.
+    let path = &fs::canonicalize(path).map_err(failed)?;
     let (temporary, kept) = (beside(path, ".mended"), beside(path, ".damaged"));
     // Left by a kill: nobody else gives that name to a file.
     remove(&temporary).map_err(failed)?;
@@ -50,6 +52,8 @@ pub(super) fn mend(
         .create_new(true)
         .open(&temporary)
         .map_err(failed)?;
+    let permissions = fs::metadata(path).map_err(failed)?.permissions();
+    file.set_permissions(permissions).map_err(failed)?;
     let new = file.try_lock().map_err(io::Error::from).and_then(|()| {
         builder()
             .create_file(file)

@@ -321,6 +321,36 @@ fn an_entry_that_no_search_meets_is_found_beside_the_store_thread() {
     assert_eq!(found, 1, "in the index, and not in the table of keys");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_mended_file_has_the_permissions_of_the_damaged_one_and_links_stay() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = Folder::new("mode");
+    let (path, link) = (folder.file(), folder.0.join("link.redb"));
+    fill(&path, 300);
+    let mut bytes = fs::read(&path).unwrap();
+    // In the payload of a job.
+    let at = bytes
+        .windows(100)
+        .position(|window| window == [77; 100])
+        .unwrap();
+    bytes[at + 50] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    symlink(&path, &link).unwrap();
+    let store = open(&link, true);
+    let dead = store.reader().jobs(&JobFilter::new().dead()).unwrap();
+    assert_eq!(dead.len(), 1);
+    assert_eq!(dead[0].payload.len(), 500, "what is left of it is shown");
+    assert_eq!(store.reader().pending().unwrap(), 299);
+    drop(store);
+    assert_eq!(fs::read_link(&link).unwrap(), path);
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let kept = folder.0.join("store.redb.damaged");
+    assert!(fs::metadata(kept).unwrap().len() >= bytes.len() as u64);
+}
+
 #[test]
 fn a_file_whose_rows_cannot_be_counted_is_refused_and_kept() {
     let folder = Folder::new("count");
