@@ -5,8 +5,9 @@
 //! has been told a turn goes before what has just fallen due.
 //!
 //! **Bound.** A host gets at most so many calls at a time, and no more than [`UNPROVEN`] before its first answer. All hosts that have not answered yet share half of the
-//! places, so that any number of silent hosts leaves the other half to those that answer. A host that falls silent after an answer may hold more, but no host gets
-//! more than a quarter of the places that are free at that moment: however many fall silent together, some are left.
+//! places, so that any number of silent hosts leaves the other half to those that answer. For hosts that fall silent together, the other half counts from when the first
+//! is taken: from then on a host that has not answered since, or whose calls have been under way for [`QUIET`] without an end, gets no more than [`UNPROVEN`] either. And no
+//! host gets more than a quarter of the places that are free at that moment.
 //!
 //! **Circuit.** After [`FAILURES`] calls in a row without an answer in time, the host gets no calls for a second, then one to see; each that is silent doubles the wait, up to
 //! [`LONGEST`]. An answer, whichever it is, closes the circuit.
@@ -22,6 +23,9 @@ pub const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Calls at a time to a host that has not answered yet.
 const UNPROVEN: usize = 2;
+
+/// A host whose calls have been under way for so long without an end may have fallen silent.
+const QUIET: Duration = Duration::from_millis(100);
 
 /// Of the places that are free, one host gets one in so many.
 const SHARE: usize = 4;
@@ -55,6 +59,8 @@ struct State {
     unproven: usize,
     /// When one of the latter ended last, or the first of them began.
     changed: Option<Instant>,
+    /// Since when half of the places have been taken. Until clearly fewer are.
+    scarce: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -66,8 +72,8 @@ struct Host {
     calls: usize,
     /// When one of these ended last, or the first of them began.
     changed: Instant,
-    /// It has answered, and has not been silent since.
-    proven: bool,
+    /// When it answered last. `None`: never, or it has been silent since.
+    answered: Option<Instant>,
     /// Silent calls in a row.
     silent: u32,
     /// The circuit is open until then, and half open from then on until an answer.
@@ -136,13 +142,25 @@ impl Hosts {
         // Turns that were given out lie ahead: what has none goes behind them.
         let behind = !has_turn && host.free > now + PATIENCE;
         let free = self.places.saturating_sub(state.calls);
+        if free < self.places / 2 {
+            state.scarce.get_or_insert(now);
+        } else if free > self.places / 8 * 5 {
+            state.scarce = None;
+        }
+        let same = now.saturating_duration_since(host.changed);
+        let quiet = host.calls > 0 && same > QUIET;
+        let proven = host.answered.is_some();
+        let trusted = proven
+            && state
+                .scarce
+                .is_none_or(|since| host.answered > Some(since) && !quiet);
         let most = match host.open {
             Some(_) => 1,
-            None if host.proven => self.per_host.min(1 + free / SHARE),
+            None if trusted => self.per_host.min(1 + free / SHARE),
             None => self.per_host.min(UNPROVEN),
         };
         let open = host.open.is_some_and(|until| until > now);
-        let crowded = !host.proven && state.unproven >= self.most_unproven;
+        let crowded = !proven && state.unproven >= self.most_unproven;
         if open || behind || crowded || host.calls >= most || wait > PATIENCE {
             let mut turn = host.free.max(host.next).max(now + self.interval);
             if let Some(until) = host.open {
@@ -151,7 +169,6 @@ impl Hosts {
             // Not before something may have changed: as long again as nothing has. So the jobs of a silent host ask ever more seldom.
             let mut interval = self.interval;
             if host.calls >= most {
-                let same = now.saturating_duration_since(host.changed);
                 turn = turn.max(now + same.clamp(PATIENCE, LONGEST));
                 interval = interval.max(same.min(LONGEST) / most as u32);
             } else if crowded {
@@ -167,7 +184,6 @@ impl Hosts {
         }
         // From now, not from the turn: calls that began late must not come closer together.
         host.next = now + self.interval;
-        let proven = host.proven;
         if host.calls == 0 {
             host.changed = now;
         }
@@ -188,7 +204,10 @@ impl Hosts {
 
     /// Has this host answered, and not been silent since?
     pub fn is_proven(&self, name: &str) -> bool {
-        self.lock().hosts.get(name).is_some_and(|host| host.proven)
+        self.lock()
+            .hosts
+            .get(name)
+            .is_some_and(|host| host.answered.is_some())
     }
 
     pub fn counts(&self) -> Counts {
@@ -212,7 +231,7 @@ impl Host {
             free: now,
             calls: 0,
             changed: now,
-            proven: false,
+            answered: None,
             silent: 0,
             open: None,
         }
@@ -230,7 +249,7 @@ impl Host {
         self.changed = now;
         match contact {
             Some(Contact::Answered) => {
-                self.proven = true;
+                self.answered = Some(now);
                 self.silent = 0;
                 if self.open.take().is_some() {
                     // Those that were told a turn come back then; new ones need not go behind all of them.
@@ -238,7 +257,7 @@ impl Host {
                 }
             }
             Some(Contact::Silent) => {
-                self.proven = false;
+                self.answered = None;
                 self.silent = self.silent.saturating_add(1);
                 if self.silent >= FAILURES {
                     let doubled = (self.silent - FAILURES).min(16);
@@ -296,9 +315,10 @@ mod tests {
         }
     }
 
-    /// A host that has answered.
+    /// A host that has answered, at this time.
     fn proven(hosts: &Arc<Hosts>, name: &str, now: Instant) {
         permit(hosts.ask(name, false, now)).end(Some(Contact::Answered));
+        hosts.lock().hosts.get_mut(name).unwrap().answered = Some(now);
     }
 
     #[test]
@@ -375,28 +395,33 @@ mod tests {
 
     #[test]
     fn hosts_that_fall_silent_together_leave_places_to_the_others() {
-        let hosts = Hosts::new(1000, 8, 512);
-        let now = Instant::now();
-        let name = |number: usize| format!("{number}");
-        for number in 0..=100 {
-            proven(&hosts, &name(number), now);
-        }
-        // All but one fall silent, and want more calls than there are places.
-        let mut held = Vec::new();
-        for round in 1..=8 {
-            for number in 1..=100 {
-                match hosts.ask(&name(number), true, now + round * TENTH) {
-                    Turn::Now(permit) => held.push(permit),
-                    other => assert!(later(&other) >= PATIENCE),
+        // All but one want more calls than there are places: slowly, or at once.
+        for pause in [TENTH, Duration::from_millis(1)] {
+            let hosts = Hosts::new(1000, 8, 512);
+            let now = Instant::now();
+            let name = |number: usize| format!("{number}");
+            for number in 0..=100 {
+                proven(&hosts, &name(number), now);
+            }
+            let mut held = Vec::new();
+            for round in 1..=8 {
+                for number in 1..=100 {
+                    match hosts.ask(&name(number), true, now + round * pause) {
+                        Turn::Now(permit) => held.push(permit),
+                        other => assert!(later(&other) >= PATIENCE),
+                    }
                 }
             }
+            assert!((256..360).contains(&held.len()), "{}", held.len());
+            // With its next answer it gets all that one host may have.
+            let ms = |number| now + 9 * TENTH + Duration::from_millis(number);
+            proven(&hosts, &name(0), ms(0));
+            let good: Vec<Permit> = (1..=8)
+                .map(|number| permit(hosts.ask(&name(0), true, ms(number))))
+                .collect();
+            drop((held, good));
+            assert_eq!(hosts.counts().calls, 0);
         }
-        assert!((400..500).contains(&held.len()), "{}", held.len());
-        let good: Vec<Permit> = (10..14)
-            .map(|round| permit(hosts.ask(&name(0), true, now + round * TENTH)))
-            .collect();
-        drop((held, good));
-        assert_eq!(hosts.counts().calls, 0);
     }
 
     #[test]
