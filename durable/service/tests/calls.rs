@@ -374,56 +374,6 @@ fn a_receiver_that_closes_its_connections_meanwhile_is_called_all_the_same() {
 
 #[test]
 fn silent_hosts_cost_the_others_nothing() {
-    let (folder, receiver) = (Folder::new(), receiver());
-    let args = [
-        "--timeout",
-        "20000",
-        "--rate",
-        "1000",
-        "--allow-net",
-        "127.0.0.0/8",
-    ];
-    let service = folder.start(&args);
-    // Each accepts, as the system does for it, and never answers.
-    let silent: Vec<TcpListener> = (0..100)
-        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
-        .collect();
-    let post = |service: &Service, round: u64| {
-        for (number, listener) in silent.iter().enumerate() {
-            let callback = format!("http://{}/", listener.local_addr().unwrap());
-            let key = format!("silent {round} {number}");
-            service
-                .post(&json!({ "callback": callback, "delay_ms": 100, "key": key }))
-                .unwrap();
-        }
-        for number in 0..100 {
-            let key = format!("good {round} {number}");
-            let job =
-                json!({ "callback": receiver.url("/"), "delay_ms": 500 + 10 * number, "key": key });
-            service.post(&job).unwrap();
-        }
-    };
-    let good = |service: &Service| -> usize {
-        let jobs = service.pending().unwrap();
-        common::keys(&jobs)
-            .iter()
-            .filter(|key| key.starts_with("good"))
-            .count()
-    };
-    for round in 0..3 {
-        post(&service, round);
-    }
-    eventually("the others are called", || Ok(good(&service) == 0)).unwrap();
-    assert_eq!(receiver.calls().len(), 300);
-    // Not one of the silent ones has timed out meanwhile: nobody waited for them.
-    assert!(service.dead().unwrap().is_empty());
-    assert_eq!(service.pending().unwrap().len(), 300);
-    // The same right after a kill, with all of them under way.
-    service.kill().unwrap();
-    let service = folder.start(&args);
-    post(&service, 3);
-    eventually("the others are called", || Ok(good(&service) == 0)).unwrap();
-    assert!(receiver.calls().len() >= 400);
-    assert!(service.dead().unwrap().is_empty());
-    assert_eq!(service.pending().unwrap().len(), 400);
+    let folder = Folder::new();
+    common::silent_hosts_cost_the_others_nothing(|args| folder.start(args));
 }

@@ -74,6 +74,20 @@ fn two_services_share_the_work_and_one_is_killed() {
 }
 
 #[test]
+fn silent_hosts_cost_the_others_nothing_after_a_kill_either() {
+    let Some(server) = server::Server::start() else {
+        return;
+    };
+    let url = server.url();
+    common::silent_hosts_cost_the_others_nothing(|args| {
+        // With a short lease, what was under way at the kill is taken over while the others are called.
+        let mut all = vec!["--postgres", &url, "--lease", "1000"];
+        all.extend(args);
+        Service::start(common::program(), &all).unwrap()
+    });
+}
+
+#[test]
 fn a_database_that_goes_and_comes_is_told_and_loses_nothing() {
     let Some(server) = server::Server::start() else {
         return;

@@ -3,15 +3,15 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use delay_queue_service::harness::{Receiver, Service};
-use serde_json::Value;
+use delay_queue_service::harness::{Receiver, Service, eventually};
+use serde_json::{Value, json};
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConnection, StreamOwned};
 
@@ -153,4 +153,53 @@ impl Certificate {
         )?;
         Ok(read_all(stream))
     }
+}
+
+/// Calls to hosts that answer beside a hundred that do not, before and right after a kill.
+pub(crate) fn silent_hosts_cost_the_others_nothing(start: impl Fn(&[&str]) -> Service) {
+    let receiver = receiver();
+    let args = ["--timeout", "20000", "--rate", "1000"];
+    let service = start(&args);
+    // Each accepts, as the system does for it, and never answers.
+    let silent: Vec<TcpListener> = (0..100)
+        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+        .collect();
+    let post = |service: &Service, round: u64| {
+        for (number, listener) in silent.iter().enumerate() {
+            let callback = format!("http://{}/", listener.local_addr().unwrap());
+            let key = format!("silent {round} {number}");
+            service
+                .post(&json!({ "callback": callback, "delay_ms": 100, "key": key }))
+                .unwrap();
+        }
+        for number in 0..100 {
+            let key = format!("good {round} {number}");
+            let job =
+                json!({ "callback": receiver.url("/"), "delay_ms": 500 + 10 * number, "key": key });
+            service.post(&job).unwrap();
+        }
+    };
+    let good = |service: &Service| -> usize {
+        let jobs = service.pending().unwrap();
+        keys(&jobs)
+            .iter()
+            .filter(|key| key.starts_with("good"))
+            .count()
+    };
+    for round in 0..3 {
+        post(&service, round);
+    }
+    eventually("the others are called", || Ok(good(&service) == 0)).unwrap();
+    assert_eq!(receiver.calls().len(), 300);
+    // Not one of the silent ones has timed out meanwhile: nobody waited for them.
+    assert!(service.dead().unwrap().is_empty());
+    assert_eq!(service.pending().unwrap().len(), 300);
+    // The same right after a kill, with all of them under way.
+    service.kill().unwrap();
+    let service = start(&args);
+    post(&service, 3);
+    eventually("the others are called", || Ok(good(&service) == 0)).unwrap();
+    assert!(receiver.calls().len() >= 400);
+    assert!(service.dead().unwrap().is_empty());
+    assert_eq!(service.pending().unwrap().len(), 400);
 }
