@@ -17,7 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::contestant::{ApalisPostgres, ApalisSqlite, Contestant, Fang, Graphile, Own, Result};
+use crate::contestant::{
+    ApalisPostgres, ApalisSqlite, Awa, Contestant, Fang, Graphile, Own, Result,
+};
 
 /// A rate is measured for so long at most.
 const MOST: Duration = Duration::from_secs(6);
@@ -77,7 +79,9 @@ pub(crate) fn run(args: &[String]) -> std::result::Result<(), Box<dyn std::error
                 "apalis-pg" => measure::<ApalisPostgres<false>>(store, what, &numbers).await,
                 "apalis-pg-poll" => measure::<ApalisPostgres<true>>(store, what, &numbers).await,
                 "fang" => measure::<Fang>(store, what, &numbers).await,
-                "graphile" => measure::<Graphile>(store, what, &numbers).await,
+                "graphile" => measure::<Graphile<false>>(store, what, &numbers).await,
+                "graphile-load" => measure::<Graphile<true>>(store, what, &numbers).await,
+                "awa" => measure::<Awa>(store, what, &numbers).await,
                 other => Err(format!("no contestant {other}").into()),
             }
         })

@@ -245,18 +245,27 @@ impl graphile_worker::TaskHandler for GraphileJob {
     }
 }
 
-pub(crate) struct Graphile(Arc<graphile_worker::Worker>);
+/// With `LOAD`, it has the local queue, the batches and the poll that its documentation shows for bursts of jobs; without, its defaults.
+pub(crate) struct Graphile<const LOAD: bool>(Arc<graphile_worker::Worker>);
 
-impl Contestant for Graphile {
-    async fn open(store: &str, work: bool) -> Result<Graphile> {
-        let worker = graphile_worker::WorkerOptions::default()
+impl<const LOAD: bool> Contestant for Graphile<LOAD> {
+    async fn open(store: &str, work: bool) -> Result<Self> {
+        let mut options = graphile_worker::WorkerOptions::default()
             .database_url(store)
             .concurrency(HANDLERS)
             .schema("graphile_worker")
-            .define_job::<GraphileJob>()
-            .init()
-            .await
-            .map_err(|error| error.to_string())?;
+            .define_job::<GraphileJob>();
+        if LOAD {
+            let queue = graphile_worker::LocalQueueConfig::default()
+                .with_size(100)
+                .with_ttl(Duration::from_secs(60));
+            options = options
+                .poll_interval(Duration::from_millis(500))
+                .complete_job_batch_delay(Duration::from_millis(5))
+                .fail_job_batch_delay(Duration::from_millis(5))
+                .local_queue(queue);
+        }
+        let worker = options.init().await.map_err(|error| error.to_string())?;
         let worker = Arc::new(worker);
         if work {
             let runner = Arc::clone(&worker);
@@ -279,6 +288,55 @@ impl Contestant for Graphile {
             .add_job(GraphileJob { id }, spec)
             .await
             .map_err(|error| error.to_string())?;
+        Ok(())
+    }
+}
+
+#[derive(Serialize, Deserialize, awa::JobArgs)]
+struct AwaJob {
+    id: u64,
+}
+
+pub(crate) struct Awa {
+    pool: awa_sqlx::PgPool,
+    /// It stops when it is dropped.
+    _client: Option<awa::Client>,
+}
+
+impl Contestant for Awa {
+    async fn open(store: &str, work: bool) -> Result<Awa> {
+        let pool = awa_sqlx::PgPool::connect(store).await?;
+        // On this thread: the compiler cannot see that this future may change its thread.
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::block_in_place(|| runtime.block_on(awa::migrations::run(&pool)))?;
+        let mut running = None;
+        if work {
+            let config = awa::QueueConfig {
+                max_workers: HANDLERS as u32,
+                ..awa::QueueConfig::default()
+            };
+            let client = awa::Client::builder(pool.clone())
+                .queue("default", config)
+                .register::<AwaJob, _, _>(|job, _| async move {
+                    tokio::task::block_in_place(|| handle(job.id));
+                    Ok(awa::JobResult::Completed)
+                })
+                .build()?;
+            client.start().await?;
+            running = Some(client);
+        }
+        Ok(Awa {
+            pool,
+            _client: running,
+        })
+    }
+
+    async fn schedule(&self, id: u64, delay: Duration) -> Result<()> {
+        let options = awa::InsertOpts {
+            run_at: Some(fang::chrono::Utc::now() + delay),
+            ..awa::InsertOpts::default()
+        };
+        awa::insert_with(&self.pool, &AwaJob { id }, options).await?;
         Ok(())
     }
 }

@@ -1,11 +1,12 @@
 //! hashed-wheel-durable and its rivals, side by side: lateness of one job on an idle store, jobs a second, and what kills leave behind.
 //!
 //! ```text
-//! durable/rivals/run                    # starts a PostgreSQL server of its own, measures all, stops it: four minutes
+//! durable/rivals/run                    # starts a PostgreSQL server of its own, measures all, stops it: five minutes
 //! durable/rivals/run --only fang        # one of them
 //! ```
 //!
-//! Every contestant has the settings of its documentation's first example, but for four handlers at a time. Each measurement is made in a process of its own, on an
+//! Every contestant has the settings of its documentation's first example, but for four handlers at a time; some appear a second time, with
+//! settings that their documentation advises. Each measurement is made in a process of its own, on an
 //! empty store.
 
 mod child;
@@ -18,7 +19,7 @@ const USAGE: &str = "\
 usage: durable-rivals [--postgres URL] [--only NAME] [--skip late|rate|kills] [--quick]
 
   --postgres URL   a server on which databases can be made: postgres://USER@HOST:PORT
-  --only NAME      one contestant: own, own-pg, apalis-sqlite, apalis-sqlite-poll, apalis-pg, apalis-pg-poll, fang, graphile
+  --only NAME      one contestant: own, own-pg, apalis-sqlite, apalis-sqlite-poll, apalis-pg, apalis-pg-poll, fang, graphile, graphile-load, awa
   --skip WHAT      leaves out a measurement; may be repeated
   --quick          fewer repetitions";
 

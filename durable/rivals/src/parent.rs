@@ -13,7 +13,7 @@ use std::{env, fs, process, thread};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Name, title, and whether it needs the server.
-const CONTESTANTS: [(&str, &str, bool); 8] = [
+const CONTESTANTS: [(&str, &str, bool); 10] = [
     ("own", "hashed-wheel-durable, file", false),
     ("own-pg", "hashed-wheel-durable, PostgreSQL", true),
     ("apalis-sqlite", "apalis 1.0.0, SQLite", false),
@@ -26,6 +26,8 @@ const CONTESTANTS: [(&str, &str, bool); 8] = [
     ("apalis-pg-poll", "the same, polling every 100 ms", true),
     ("fang", "fang 0.11.0, PostgreSQL", true),
     ("graphile", "graphile_worker 0.14.1, PostgreSQL", true),
+    ("graphile-load", "the same, local queue and batches", true),
+    ("awa", "awa 0.6.9, PostgreSQL", true),
 ];
 
 /// How long jobs may take after the last kill before they count as lost: our own leases are half a minute.
