@@ -1,20 +1,26 @@
 //! How late calls are, and how many there are a second, beside silent hosts; memory with many jobs pending.
 //!
 //! ```text
-//! cargo build --release -p delay-queue-service --features postgres --bins --examples
-//! target/release/examples/figures                       # a file: three minutes
-//! target/release/examples/figures --postgres URL        # a database, whose tables it fills
-//! target/release/examples/figures --pending 1000000     # memory only
+//! cargo build --release -p delay-queue-service --features postgres --bins --examples && target/release/examples/figures
+//! target/release/examples/figures --store file --rates 1,100    # some of it
 //! ```
 //!
+//! All of it takes five minutes: each row with a file and with a PostgreSQL server of its own, both in the temporary folder.
+//!
 //! Jobs are stored before the service is started, each with the time it is due in its payload. Ten receivers answer at once, on connections that they keep; a hundred silent
-//! ones accept and never answer, and get 100 jobs a second in all. Lateness is from the due time to the moment in which the receiver has read the request.
+//! ones accept and never answer, and get 100 jobs a second in all. In the row in which they fall silent they answer at first, and get 1000. Lateness is from the due time to
+//! the moment in which the receiver has read the request; after an event, of the jobs due since.
+
+#[cfg(feature = "postgres")]
+#[path = "../../tests/common/server.rs"]
+mod server;
 
 use std::collections::{BTreeMap, HashSet};
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, process, thread};
@@ -30,6 +36,14 @@ const HEALTHY: usize = 10;
 const SILENT: usize = 100;
 const SECONDS: u64 = 10;
 
+/// When something happens in a row, in milliseconds after its first job is due.
+const EVENT: u64 = 3000;
+
+/// How long a call waits for an answer in the row in which hosts fall silent: it has to see what happens then.
+const TIMEOUT: &str = "3000";
+
+const PENDING: u64 = 1_000_000;
+
 fn now() -> Duration {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -40,7 +54,8 @@ fn now() -> Duration {
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<(u64, u64)>>>);
 
-fn receive(stream: TcpStream, seen: &Seen) -> Option<()> {
+/// Answers what comes on a connection until this time, and then no more.
+fn receive(stream: TcpStream, seen: &Seen, until: Duration) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut writer = stream.try_clone().ok()?;
     let mut reader = BufReader::new(stream);
@@ -62,6 +77,9 @@ fn receive(stream: TcpStream, seen: &Seen) -> Option<()> {
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).ok()?;
+        if now() >= until {
+            continue;
+        }
         let due: u64 = std::str::from_utf8(&body).ok()?.parse().ok()?;
         let late = (now().as_micros() as u64).saturating_sub(due * 1000);
         seen.0.lock().ok()?.push((due, late));
@@ -71,33 +89,48 @@ fn receive(stream: TcpStream, seen: &Seen) -> Option<()> {
     }
 }
 
-fn receiver(seen: &Seen) -> Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
-    let seen = seen.clone();
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let seen = seen.clone();
-            thread::spawn(move || receive(stream, &seen));
-        }
-    });
-    Ok(address)
+/// Starts so many receivers. Their addresses.
+fn receivers(many: usize, seen: &Seen, until: Duration) -> Result<Vec<String>> {
+    let receiver = |_| {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let url = format!("http://{}/", listener.local_addr()?);
+        let seen = seen.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let seen = seen.clone();
+                thread::spawn(move || receive(stream, &seen, until));
+            }
+        });
+        Ok(url)
+    };
+    (0..many).map(receiver).collect()
 }
 
-/// Where the jobs are.
+/// Where the jobs of a row are. It is empty at first.
 enum Store {
     File(PathBuf),
-    Postgres(String),
+    #[cfg(feature = "postgres")]
+    Postgres(server::Server),
 }
 
 impl Store {
+    /// `None`: there is no PostgreSQL.
+    fn new(kind: &str, folder: &Path) -> Option<Store> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        match kind {
+            "file" => Some(Store::File(folder.join(format!("{number}.redb")))),
+            #[cfg(feature = "postgres")]
+            "PostgreSQL" => server::Server::start().map(Store::Postgres),
+            _ => None,
+        }
+    }
+
     fn open(&self) -> Result<DurableTimer> {
         Ok(match self {
             Store::File(path) => DurableTimer::builder().open(path)?,
             #[cfg(feature = "postgres")]
-            Store::Postgres(url) => DurableTimer::builder().open_postgres(url)?,
-            #[cfg(not(feature = "postgres"))]
-            Store::Postgres(_) => return Err("needs the feature `postgres`".into()),
+            Store::Postgres(server) => DurableTimer::builder().open_postgres(&server.url())?,
         })
     }
 
@@ -105,15 +138,12 @@ impl Store {
         let program = env::current_exe()?;
         let folder = program.parent().and_then(|folder| folder.parent());
         let program = folder.ok_or("no folder")?.join("delay-queue-service");
-        let path;
-        let place = match self {
-            Store::File(file) => {
-                path = file.display().to_string();
-                ["--file", &path]
-            }
-            Store::Postgres(url) => ["--postgres", url],
+        let (option, place) = match self {
+            Store::File(file) => ("--file", file.display().to_string()),
+            #[cfg(feature = "postgres")]
+            Store::Postgres(server) => ("--postgres", server.url()),
         };
-        let mut all = place.to_vec();
+        let mut all = vec![option, &place];
         all.extend(args);
         Service::start(&program, &all)
     }
@@ -151,32 +181,49 @@ fn at(sorted: &[u64], part: f64) -> f64 {
         .map_or(f64::NAN, |micros| *micros as f64 / 1000.0)
 }
 
+/// What happens in a row.
+#[derive(Clone, Copy, PartialEq)]
+enum Event {
+    Nothing,
+    /// `kill -9`, and a new start.
+    Kill,
+    /// The silent hosts answer until then.
+    FallSilent,
+}
+
 /// One row: so many jobs due a second, for ten seconds.
-fn row(store: &Store, rate: u64, kill: bool, silent: &[String]) -> Result<()> {
-    let seen = Seen::default();
-    let healthy: Vec<SocketAddr> = (0..HEALTHY)
-        .map(|_| receiver(&seen))
-        .collect::<Result<_>>()?;
+fn row(store: &Store, kind: &str, rate: u64, event: Event) -> Result<()> {
     let count = rate * SECONDS;
-    // Time enough to store all of them.
-    let begin = now().as_millis() as u64 + 3000 + count / 8;
+    let silent_rate = if event == Event::FallSilent {
+        1000
+    } else {
+        100
+    };
+    // Time enough to store all of them, and to start.
+    let all = count + silent_rate * SECONDS;
+    let begin = now().as_millis() as u64 + 4000 + all / 4;
+    let happens = Duration::from_millis(begin + EVENT);
+    let seen = Seen::default();
+    let healthy = receivers(HEALTHY, &seen, Duration::MAX)?;
+    let until = if event == Event::FallSilent {
+        happens
+    } else {
+        Duration::ZERO
+    };
+    let silent = receivers(SILENT, &Seen::default(), until)?;
+    let due = |hosts: &[String], rate: u64, number: u64| {
+        let host = hosts[number as usize % hosts.len()].clone();
+        (host, begin + number * 1000 / rate)
+    };
     let mut jobs: Vec<(String, u64)> = (0..count)
-        .map(|number| {
-            let host = healthy[number as usize % HEALTHY];
-            (format!("http://{host}/"), begin + number * 1000 / rate)
-        })
+        .map(|number| due(&healthy, rate, number))
         .collect();
-    for number in 0..SECONDS * SILENT as u64 {
-        jobs.push((
-            silent[number as usize % SILENT].clone(),
-            begin + number * 1000 / SILENT as u64,
-        ));
-    }
+    jobs.extend((0..silent_rate * SECONDS).map(|number| due(&silent, silent_rate, number)));
     fill(store, &jobs)?;
     if now().as_millis() as u64 + 500 > begin {
         return Err("storing the jobs took too long".into());
     }
-    let args = [
+    let mut args = vec![
         "--rate",
         "100000",
         "--calls-per-host",
@@ -186,76 +233,72 @@ fn row(store: &Store, rate: u64, kill: bool, silent: &[String]) -> Result<()> {
         "--attempts",
         "1000",
     ];
-    let mut service = store.start(&args)?;
-    let mut restarted = 0;
-    if kill {
-        let half = Duration::from_millis(begin + SECONDS * 500);
-        thread::sleep(half.saturating_sub(now()));
-        service.kill()?;
-        service = store.start(&args)?;
-        restarted = now().as_millis() as u64;
+    if event == Event::FallSilent {
+        args.extend(["--timeout", TIMEOUT]);
     }
-    let until = Instant::now() + Duration::from_secs(60);
-    let all = loop {
+    let mut service = store.start(&args)?;
+    let mut since = 0;
+    if event != Event::Nothing {
+        thread::sleep(happens.saturating_sub(now()));
+        if event == Event::Kill {
+            service.kill()?;
+            service = store.start(&args)?;
+        }
+        since = now().as_millis() as u64;
+    }
+    let patience = Instant::now() + Duration::from_secs(75);
+    let calls = loop {
         thread::sleep(Duration::from_millis(200));
-        let seen = seen.0.lock().map_err(|_| "poisoned")?.clone();
-        let jobs: HashSet<u64> = seen.iter().map(|(due, _)| *due).collect();
-        let over = now().as_millis() as u64 > begin + SECONDS * 1000 + 1000;
-        if (over && seen.len() as u64 >= count && (rate > 1000 || jobs.len() as u64 == count))
-            || Instant::now() > until
+        let calls = seen.0.lock().map_err(|_| "poisoned")?.clone();
+        let over = now().as_millis() as u64 > begin + (SECONDS + 1) * 1000;
+        // After a kill some come twice.
+        let different = || {
+            calls
+                .iter()
+                .map(|(due, _)| *due)
+                .collect::<HashSet<_>>()
+                .len() as u64
+        };
+        if (over && calls.len() as u64 >= count && (rate > 1000 || different() == count))
+            || Instant::now() > patience
         {
-            break seen;
+            break calls;
         }
     };
-    let mut late: Vec<u64> = all
+    let mut late: Vec<u64> = calls
         .iter()
-        .filter(|(due, _)| *due >= restarted)
+        .filter(|(due, _)| *due >= since)
         .map(|(_, late)| *late)
         .collect();
     late.sort_unstable();
-    let ends = all.iter().map(|(due, late)| due * 1000 + late);
-    let first = all
-        .iter()
-        .map(|(due, late)| due * 1000 + late)
-        .min()
-        .unwrap_or(0);
-    let took = (ends.max().unwrap_or(0).saturating_sub(first)) as f64 / 1e6;
-    let of = if kill { " after kill -9" } else { "" };
+    let came = calls.iter().map(|(due, late)| due * 1000 + late);
+    let took = came.clone().max().unwrap_or(0) - came.min().unwrap_or(0);
+    let of = match event {
+        Event::Nothing => "",
+        Event::Kill => ", after `kill -9`",
+        Event::FallSilent => ", after the 100 fell silent",
+    };
     println!(
-        "| {rate}{of} | {} of {count} | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.0} |",
-        all.len(),
+        "| {rate}{of} | {kind} | {} of {count} | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.0} |",
+        calls.len(),
         at(&late, 0.5),
         at(&late, 0.99),
         at(&late, 0.999),
         at(&late, 1.0),
-        all.len() as f64 / took.max(0.001),
+        calls.len() as f64 * 1e6 / took.max(1) as f64,
         megabytes(service.id(), "VmHWM"),
     );
-    // What the silent ones have left is no part of the next row.
-    service.kill()?;
-    if let Store::File(path) = store {
-        fs::remove_file(path)?;
-    } else {
-        let service = store.start(&["--attempts", "1", "--timeout", "1"])?;
-        let patience = Instant::now() + Duration::from_secs(60);
-        while service.ask("GET", "/jobs?limit=1", None)?.1["pending"] != 0
-            && Instant::now() < patience
-        {
-            thread::sleep(Duration::from_millis(200));
-        }
-        service.ask("DELETE", "/dead?all=true", None)?;
-    }
     Ok(())
 }
 
-fn pending(store: &Store, count: u64) -> Result<()> {
+fn pending(store: &Store, kind: &str) -> Result<()> {
     let far = now().as_millis() as u64 + 86_400_000;
-    let jobs: Vec<(String, u64)> = (0..count)
+    let jobs: Vec<(String, u64)> = (0..PENDING)
         .map(|number| ("http://127.0.0.1:9/".to_owned(), far + number))
         .collect();
     let began = Instant::now();
     fill(store, &jobs)?;
-    println!("{count} jobs stored in {:.1?}", began.elapsed());
+    let stored = began.elapsed();
     let began = Instant::now();
     let service = store.start(&[])?;
     let opened = began.elapsed();
@@ -264,11 +307,34 @@ fn pending(store: &Store, count: u64) -> Result<()> {
     let began = Instant::now();
     let listed = service.ask("GET", "/jobs?limit=100", None)?.1;
     println!(
-        "open after {opened:.0?}; {idle:.0} MB resident, {:.0} MB after a list of the first hundred of {}, which took {:.0?}",
-        megabytes(service.id(), "VmRSS"),
+        "{kind}, {} pending (stored in {stored:.0?}, opened in {opened:.0?}): {idle:.0} MB resident, {:.0} MB after a list of the first hundred, which took {:.0?}",
         listed["pending"],
+        megabytes(service.id(), "VmRSS"),
         began.elapsed()
     );
+    Ok(())
+}
+
+fn measure(folder: &Path, stores: &[&str], rates: &[u64]) -> Result<()> {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!("load {}", load.trim());
+    println!(
+        "| due a second | store | called | p50 ms late | p99 | p99.9 | most | calls a second | peak MB |\n|---|---|---|---|---|---|---|---|---|"
+    );
+    let plain = rates.iter().map(|rate| (*rate, Event::Nothing));
+    let events = [(100, Event::Kill), (100, Event::FallSilent)];
+    for (rate, event) in plain.chain(events) {
+        for kind in stores {
+            if let Some(store) = Store::new(kind, folder) {
+                row(&store, kind, rate, event)?;
+            }
+        }
+    }
+    for kind in stores {
+        if let Some(store) = Store::new(kind, folder) {
+            pending(&store, kind)?;
+        }
+    }
     Ok(())
 }
 
@@ -276,34 +342,19 @@ fn main() -> Result<()> {
     let args: Vec<String> = env::args().skip(1).collect();
     let value = |name: &str| {
         let place = args.iter().position(|arg| arg == name)?;
-        args.get(place + 1).cloned()
+        args.get(place + 1).map(String::as_str)
     };
+    let stores = match value("--store") {
+        Some(kind) => vec![kind],
+        None => vec!["file", "PostgreSQL"],
+    };
+    let rates = value("--rates").unwrap_or("1,100,10000").split(',');
+    let rates = rates
+        .map(str::parse)
+        .collect::<std::result::Result<Vec<u64>, _>>()?;
     let folder = env::temp_dir().join(format!("delay-queue-figures-{}", process::id()));
     fs::create_dir_all(&folder)?;
-    let store = match value("--postgres") {
-        Some(url) => Store::Postgres(url),
-        None => Store::File(folder.join("jobs.redb")),
-    };
-    let result = (|| {
-        if let Some(count) = value("--pending") {
-            return pending(&store, count.parse()?);
-        }
-        let listeners: Vec<TcpListener> = (0..SILENT)
-            .map(|_| TcpListener::bind("127.0.0.1:0"))
-            .collect::<std::io::Result<_>>()?;
-        let silent: Vec<String> = listeners
-            .iter()
-            .map(|listener| Ok(format!("http://{}/", listener.local_addr()?)))
-            .collect::<Result<_>>()?;
-        println!(
-            "| due a second | called | p50 ms late | p99 | p99.9 | most | calls a second | peak MB |\n|---|---|---|---|---|---|---|---|"
-        );
-        let rates = value("--rates").unwrap_or_else(|| "1,100,10000".to_owned());
-        for rate in rates.split(',') {
-            row(&store, rate.parse()?, false, &silent)?;
-        }
-        row(&store, 100, true, &silent)
-    })();
+    let result = measure(&folder, &stores, &rates);
     fs::remove_dir_all(&folder)?;
     result
 }
