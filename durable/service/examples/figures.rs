@@ -114,16 +114,21 @@ enum Store {
 }
 
 impl Store {
-    /// `None`: there is no PostgreSQL.
-    fn new(kind: &str, folder: &Path) -> Option<Store> {
+    /// `None`: there is no PostgreSQL, and a line has said so.
+    fn new(kind: &str, folder: &Path) -> Result<Option<Store>> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        match kind {
+        Ok(match kind {
             "file" => Some(Store::File(folder.join(format!("{number}.redb")))),
             #[cfg(feature = "postgres")]
-            "PostgreSQL" => server::Server::start().map(Store::Postgres),
-            _ => None,
-        }
+            "postgres" => server::Server::start().map(Store::Postgres),
+            #[cfg(not(feature = "postgres"))]
+            "postgres" => {
+                eprintln!("PostgreSQL needs the feature `postgres`");
+                None
+            }
+            _ => return Err(format!("--store is {kind:?}: it must be file or postgres").into()),
+        })
     }
 
     fn open(&self) -> Result<DurableTimer> {
@@ -325,13 +330,13 @@ fn measure(folder: &Path, stores: &[&str], rates: &[u64]) -> Result<()> {
     let events = [(100, Event::Kill), (100, Event::FallSilent)];
     for (rate, event) in plain.chain(events) {
         for kind in stores {
-            if let Some(store) = Store::new(kind, folder) {
+            if let Some(store) = Store::new(kind, folder)? {
                 row(&store, kind, rate, event)?;
             }
         }
     }
     for kind in stores {
-        if let Some(store) = Store::new(kind, folder) {
+        if let Some(store) = Store::new(kind, folder)? {
             pending(&store, kind)?;
         }
     }
@@ -346,7 +351,7 @@ fn main() -> Result<()> {
     };
     let stores = match value("--store") {
         Some(kind) => vec![kind],
-        None => vec!["file", "PostgreSQL"],
+        None => vec!["file", "postgres"],
     };
     let rates = value("--rates").unwrap_or("1,100,10000").split(',');
     let rates = rates
