@@ -49,23 +49,22 @@ impl<T: Sync + Send> BoxTable<T> {
         if let Some(existing) = self.get(index) {
             return existing;
         }
-        let value = Box::into_raw(Box::new(make()));
+        let mut value = Box::into_raw(Box::new(make()));
         let place = &self.places.get_or_grow(index).0;
         let null = ptr::null_mut();
         // Release: the value. Acquire: the other's.
         match place.compare_exchange(null, value, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 self.used.fetch_max(index + 1, Ordering::SeqCst);
-                // SAFETY: as in `get`.
-                unsafe { &*value }
             }
             Err(other) => {
                 // SAFETY: from `Box::into_raw` above, and nobody else has seen it.
                 drop(unsafe { Box::from_raw(value) });
-                // SAFETY: as in `get`.
-                unsafe { &*other }
+                value = other;
             }
         }
+        // SAFETY: as in `get`.
+        unsafe { &*value }
     }
 
     /// The values that exist, with their index.

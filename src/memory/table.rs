@@ -7,6 +7,7 @@
 
 use super::block::{Block, PAGE};
 use crate::sync::AtomicU64;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -43,35 +44,78 @@ const BLOCKS: usize = if cfg!(hashed_wheel_loom) { 8 } else { 27 };
 
 /// See the module's head. `FIRST` is a power of two.
 pub(crate) struct Table<T, const FIRST: u32> {
+    blocks: Blocks,
+    values: PhantomData<T>,
+}
+
+/// The blocks of a table, whatever it holds.
+struct Blocks {
     /// The origin of each block, `FIRST << k` values before its first: what [`locate`] counts from, so that no
-    /// subtraction is needed. [`absent`] until the block is needed, then never changed.
-    origins: [AtomicPtr<T>; BLOCKS],
+    /// subtraction is needed. [`ABSENT`] until the block is needed, then never changed.
+    origins: [AtomicPtr<u8>; BLOCKS],
     /// The memory behind each; null, or from `Box::into_raw`.
-    blocks: [AtomicPtr<Block>; BLOCKS],
+    memory: [AtomicPtr<Block>; BLOCKS],
+}
+
+impl Blocks {
+    #[inline(never)]
+    fn new() -> Blocks {
+        Blocks {
+            origins: [const { AtomicPtr::new(ABSENT) }; BLOCKS],
+            memory: [const { AtomicPtr::new(ptr::null_mut()) }; BLOCKS],
+        }
+    }
+
+    /// The origin of a block of `count` values of `size` bytes, which is made if it does not exist. `fill` writes the values.
+    #[cold]
+    fn make(&self, block: usize, count: u64, size: usize, fill: &dyn Fn(*mut u8)) -> *mut u8 {
+        // On 32 bits the last blocks are larger than the address space, and must not come out as small ones.
+        let bytes = usize::try_from(count)
+            .ok()
+            .and_then(|count| count.checked_mul(size))
+            .expect("a block fits the address space");
+        let memory = Box::new(Block::new(bytes));
+        fill(memory.address());
+        let origin = memory.address().wrapping_sub(bytes);
+        let [made, taken] = [Ordering::Release, Ordering::Acquire];
+        match self.origins[block].compare_exchange(ABSENT, origin, made, taken) {
+            Ok(_) => {
+                // Release, with the Acquire of `discard`. Nobody else stores here: this call has won the block.
+                self.memory[block].store(Box::into_raw(memory), Ordering::Release);
+                origin
+            }
+            Err(winner) => winner,
+        }
+    }
+}
+
+impl Drop for Blocks {
+    #[inline(never)]
+    fn drop(&mut self) {
+        for block in &mut self.memory {
+            let block = *block.get_mut();
+            if !block.is_null() {
+                // SAFETY: from `Box::into_raw`, and nobody uses the table any more. Values need no drop.
+                drop(unsafe { Box::from_raw(block) });
+            }
+        }
+    }
 }
 
 impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
-    #[cfg(not(hashed_wheel_loom))]
-    pub(crate) const fn new() -> Self {
-        Self::empty()
-    }
-
-    /// Loom does not see how a block is published, so the first is there from the beginning. The models have to do with
-    /// it, or grow the table before they start threads.
-    #[cfg(hashed_wheel_loom)]
     pub(crate) fn new() -> Self {
-        let table = Self::empty();
-        table.grow(0);
-        table
-    }
-
-    const fn empty() -> Self {
-        assert!(FIRST.is_power_of_two() && size_of::<T>() > 0);
-        assert!(align_of::<T>() > 1 && align_of::<T>() <= PAGE);
-        Table {
-            origins: [const { AtomicPtr::new(absent()) }; BLOCKS],
-            blocks: [const { AtomicPtr::new(ptr::null_mut()) }; BLOCKS],
+        const {
+            assert!(FIRST.is_power_of_two() && size_of::<T>() > 0);
+            assert!(align_of::<T>() > 1 && align_of::<T>() <= PAGE);
         }
+        let (blocks, values) = (Blocks::new(), PhantomData);
+        let table = Table { blocks, values };
+        if cfg!(hashed_wheel_loom) {
+            // Loom does not see how a block is published, so the first is there from the beginning. The models have to do with
+            // it, or grow the table before they start threads.
+            table.grow(0);
+        }
+        table
     }
 
     /// The value at `index`; `None` if its block was never asked for.
@@ -90,14 +134,14 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
         map: impl FnOnce(&'a T) -> R,
     ) -> R {
         let (block, place) = locate::<FIRST>(index);
-        // Acquire, with the Release of `grow`: under loom the values are written first.
-        let origin = self.origins[block].load(Ordering::Acquire);
-        if origin == absent() {
+        // Acquire, with the Release of `make`: under loom the values are written first.
+        let origin = self.blocks.origins[block].load(Ordering::Acquire);
+        if origin == ABSENT {
             return otherwise();
         }
         // SAFETY: a block that is published holds this place, all zeroes is a valid value, and blocks live as
         // long as the table.
-        map(unsafe { &*origin.wrapping_add(place) })
+        map(unsafe { &*origin.cast::<T>().wrapping_add(place) })
     }
 
     /// The value at `index`, whose block is made if it does not exist.
@@ -109,33 +153,17 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
     #[cold]
     fn grow(&self, index: u32) -> &T {
         let (block, place) = locate::<FIRST>(index);
-        // On 32 bits the last blocks are larger than the address space, and must not come out as small ones.
-        let bytes = usize::try_from(u64::from(FIRST) << block)
-            .ok()
-            .and_then(|count| count.checked_mul(size_of::<T>()))
-            .expect("a block fits the address space");
-        let count = bytes / size_of::<T>();
-        let memory = Box::new(Block::new(bytes));
-        let first = memory.address().cast::<T>();
-        #[cfg(hashed_wheel_loom)]
-        for place in 0..count {
-            // SAFETY: there is room for so many, and nobody else knows the block.
-            unsafe { first.add(place).write(T::zero()) };
-        }
-        let mut origin = first.wrapping_sub(count);
-        let published = self.origins[block].compare_exchange(
-            absent(),
-            origin,
-            Ordering::Release,
-            Ordering::Acquire,
-        );
-        match published {
-            // Release, with the Acquire of `discard`. Nobody else stores here: this call has won the block.
-            Ok(_) => self.blocks[block].store(Box::into_raw(memory), Ordering::Release),
-            Err(winner) => origin = winner,
-        }
+        let count = u64::from(FIRST) << block;
+        let fill = |_first: *mut u8| {
+            #[cfg(hashed_wheel_loom)]
+            for place in 0..count as usize {
+                // SAFETY: there is room for so many, and nobody else knows the block.
+                unsafe { _first.cast::<T>().add(place).write(T::zero()) };
+            }
+        };
+        let origin = self.blocks.make(block, count, size_of::<T>(), &fill);
         // SAFETY: as in `get`.
-        unsafe { &*origin.wrapping_add(place) }
+        unsafe { &*origin.cast::<T>().wrapping_add(place) }
     }
 
     /// All values with an index in `range` whose block exists, with their index.
@@ -154,8 +182,8 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
         let offset = (place - ((FIRST as usize) << block)) * size_of::<T>();
         let bytes = range.len() * size_of::<T>();
         debug_assert!(offset % PAGE == 0 && bytes % PAGE == 0, "whole pages");
-        // Acquire, with the Release of `grow`. Null while the winner has not stored it yet.
-        let memory = self.blocks[block].load(Ordering::Acquire);
+        // Acquire, with the Release of `make`. Null while the winner has not stored it yet.
+        let memory = self.blocks.memory[block].load(Ordering::Acquire);
         // SAFETY: the block is not freed before the table. The caller vouches for the rest.
         !memory.is_null() && unsafe { (*memory).discard(offset, bytes) }
     }
@@ -170,21 +198,7 @@ fn locate<const FIRST: u32>(index: u32) -> (usize, usize) {
 }
 
 /// Stands for a block that does not exist: an address that no origin has, as it is not aligned.
-const fn absent<T>() -> *mut T {
-    ptr::without_provenance_mut(1)
-}
-
-impl<T, const FIRST: u32> Drop for Table<T, FIRST> {
-    fn drop(&mut self) {
-        for block in &mut self.blocks {
-            let block = *block.get_mut();
-            if !block.is_null() {
-                // SAFETY: from `Box::into_raw`, and nobody uses the table any more. Values need no drop.
-                drop(unsafe { Box::from_raw(block) });
-            }
-        }
-    }
-}
+const ABSENT: *mut u8 = ptr::without_provenance_mut(1);
 
 #[cfg(all(test, not(hashed_wheel_loom)))]
 mod tests;
