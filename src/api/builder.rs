@@ -196,7 +196,9 @@ impl<Timer: WheelTimer> TimerBuilder<Timer> {
 
     pub(super) fn build_shared(mut self, is_driven: bool) -> Result<Arc<Shared>, ConfigError> {
         self.options.buckets = Timer::check_buckets(self.options.buckets)?;
-        self.options.build(is_driven, Timer::NAME, Timer::wheel)
+        let scale = self.options.check(is_driven)?;
+        let wheel = Timer::wheel(self.options.buckets);
+        Ok(self.options.build(scale, is_driven, Timer::NAME, wheel))
     }
 }
 
@@ -415,7 +417,8 @@ impl TimerBuilder<HashedWheelTimer> {
     /// A timer over any wheel: see [`crate::unstable`].
     pub(crate) fn build_over(mut self, wheel: AnyWheel) -> Result<HashedWheelTimer, ConfigError> {
         self.options.buckets = 1;
-        let shared = self.options.build(false, "unstable-timer", |_| wheel)?;
+        let scale = self.options.check(false)?;
+        let shared = self.options.build(scale, false, "unstable-timer", wheel);
         Ok(WheelTimer::from_owner(Owner::new(shared)))
     }
 }

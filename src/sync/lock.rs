@@ -57,11 +57,6 @@ impl Condvar {
     }
 
     #[track_caller]
-    pub(crate) fn notify_one(&self) {
-        self.0.notify_one();
-    }
-
-    #[track_caller]
     pub(crate) fn notify_all(&self) {
         self.0.notify_all();
     }

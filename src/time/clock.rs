@@ -1,5 +1,6 @@
 //! The clock of one timer: the system's, or a manual one.
 
+use super::counter;
 use super::manual::ManualClock;
 use super::monotonic::Monotonic;
 use super::scale::{FOREVER, nanos};
@@ -15,41 +16,35 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    /// The system's, with a cheap [glance](Clock::glance) where that can be had.
-    pub(crate) fn system() -> Clock {
-        Clock::System(Monotonic::start_counting())
+    /// The system's: with a cheap [glance](Clock::glance) where that can be had, or with every time read from it.
+    pub(crate) fn system(is_exact: bool) -> Clock {
+        Clock::System(Monotonic::start(!is_exact))
     }
 
-    /// The system's, every time read from it.
-    pub(crate) fn exact() -> Clock {
-        Clock::System(Monotonic::start())
+    #[inline]
+    fn read(&self, system: impl FnOnce(&Monotonic) -> u64) -> u64 {
+        match self {
+            Clock::System(clock) => system(clock),
+            Clock::Manual(clock) => clock.nanos(),
+        }
     }
 
     /// Nanoseconds since the clock's start.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
-        match self {
-            Clock::System(clock) => clock.nanos(),
-            Clock::Manual(clock) => clock.nanos(),
-        }
+        self.read(Monotonic::nanos)
     }
 
     /// The time from which the delay of a call counts. It is read after everything that comes before in the program,
     /// messages of other threads included: a timeout that counts from it is not early.
     pub(crate) fn ordered(&self) -> u64 {
-        match self {
-            Clock::System(clock) => clock.ordered(),
-            Clock::Manual(clock) => clock.nanos(),
-        }
+        self.read(Monotonic::ordered)
     }
 
     /// The time from the instant that moments are counted from to the present, exactly: [`Clock::time_of`] of the present. For
     /// a deadline that is compared with the present later.
     pub(crate) fn elapsed(&self) -> u64 {
-        match self {
-            Clock::System(clock) => clock.elapsed(),
-            Clock::Manual(clock) => clock.nanos(),
-        }
+        self.read(Monotonic::elapsed)
     }
 
     /// Returns `true` if a time, as [`Clock::time_of`] and [`Clock::elapsed`] give it, is not after the present.
@@ -65,10 +60,7 @@ impl Clock {
     /// The present, about: for measuring.
     #[inline]
     pub(crate) fn recent(&self) -> u64 {
-        match self {
-            Clock::System(clock) => clock.recent(),
-            Clock::Manual(clock) => clock.nanos(),
-        }
+        self.read(Monotonic::recent)
     }
 
     /// [`Clock::ordered`], or a time before it by less than the [margin](Clock::margin), if the system's clock need not be read for
@@ -84,8 +76,8 @@ impl Clock {
     /// Nanoseconds that [`Clock::glance`] may be behind on a timer with that tick.
     pub(crate) fn margin(&self, tick: u64) -> u64 {
         match self {
-            Clock::System(clock) => clock.margin(tick),
-            Clock::Manual(_) => 0,
+            Clock::System(clock) if clock.counted.is_some() => counter::margin(tick),
+            _ => 0,
         }
     }
 
@@ -94,10 +86,7 @@ impl Clock {
         match self {
             Clock::System(_) => Instant::now(),
             // No platform's `Instant` ends within the 584 years that a clock counts.
-            Clock::Manual(clock) => {
-                let origin = clock.origin();
-                origin.checked_add(clock.now()).unwrap_or(origin)
-            }
+            Clock::Manual(clock) => clock.origin() + clock.now(),
         }
     }
 
@@ -105,7 +94,7 @@ impl Clock {
     #[inline]
     fn origin(&self) -> Instant {
         match self {
-            Clock::System(clock) => clock.instant(),
+            Clock::System(clock) => clock.instant,
             Clock::Manual(clock) => clock.origin(),
         }
     }

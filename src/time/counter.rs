@@ -40,8 +40,10 @@
 //! Only if the system itself uses the counter for its clock: then it runs at one rate, also in sleep states, and is the same on
 //! all processors. If it turns out otherwise, anchors disagree: after [`FAULTS`] rates it is not used any more.
 
-use super::monotonic::source;
+use super::monotonic;
 use std::cell::Cell;
+use std::fs::File;
+use std::io::Read;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -102,12 +104,12 @@ thread_local! {
     static SET_BACK: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Where a clock that started at `start`, on the system's clock, counts from; `None` if the counter cannot be used.
-pub(super) fn origin(start: source::Reading) -> Option<u64> {
-    COUNTER.is_usable().then_some(start)
+/// Returns `true` if the system's clock is made of the counter. The rest is for that case.
+pub(super) fn is_usable() -> bool {
+    COUNTER.is_usable()
 }
 
-/// Nanoseconds on the system's clock, about. Only if there is an [`origin`].
+/// Nanoseconds on the system's clock, about.
 #[inline]
 pub(super) fn nanos() -> u64 {
     ANCHOR.with(|anchor| anchor.nanos(&COUNTER))
@@ -147,14 +149,17 @@ pub(crate) fn set_back(by: u64) {
 
 #[inline]
 fn read() -> u64 {
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 has it. A process that has forbidden itself to read it could not read the system's clock, which is
     // made of it, either.
-    unsafe { std::arch::x86_64::_rdtsc() }
+    return unsafe { std::arch::x86_64::_rdtsc() };
+    #[cfg(not(target_arch = "x86_64"))]
+    0
 }
 
 /// The system's clock, and how many counts after `count` that was at most.
 fn system_clock(count: u64) -> (u64, u64) {
-    let nanos = source::read();
+    let nanos = monotonic::read();
     (nanos, read().wrapping_sub(count))
 }
 
@@ -237,9 +242,13 @@ impl Counter {
 
     fn least(&self) -> u64 {
         *self.least.get_or_init(|| {
+            if cfg!(any(miri, hashed_wheel_loom)) {
+                return 0;
+            }
             let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-            let source = std::fs::read(file).unwrap_or_default();
-            if source.trim_ascii() != b"tsc" {
+            let mut source = [0; 4];
+            let _ = File::open(file).and_then(|mut file| file.read(&mut source));
+            if source != *b"tsc\n" {
                 return 0;
             }
             // Some virtual machines make a system call of each reading.

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// clock.advance(Duration::from_secs(1));
 /// assert!(timeout.is_expired());
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct ManualClock {
     state: Arc<State>,
 }
@@ -43,15 +43,9 @@ struct State {
     advanced: Condvar,
 }
 
-impl Default for State {
+impl Default for ManualClock {
     fn default() -> Self {
-        State {
-            origin: Instant::now(),
-            now: AtomicU64::default(),
-            timers: Mutex::default(),
-            advancing: Mutex::default(),
-            advanced: Condvar::default(),
-        }
+        Self::new()
     }
 }
 
@@ -79,7 +73,14 @@ impl ManualClock {
     /// assert!(ManualClock::new().now().is_zero());
     /// ```
     pub fn new() -> Self {
-        Self::default()
+        let state = Arc::new(State {
+            origin: Instant::now(),
+            now: AtomicU64::default(),
+            timers: Mutex::default(),
+            advancing: Mutex::default(),
+            advanced: Condvar::default(),
+        });
+        ManualClock { state }
     }
 
     /// The time since its creation.
@@ -225,7 +226,7 @@ impl AdvanceGuard<'_> {
 impl Drop for AdvanceGuard<'_> {
     fn drop(&mut self) {
         *self.0.advancing.lock() = false;
-        self.0.advanced.notify_one();
+        self.0.advanced.notify_all();
     }
 }
 

@@ -12,28 +12,19 @@
 //! A deadline rounds **up** to its due tick, the present rounds **down** to the last boundary that has passed.
 //! So nothing fires early.
 
-#[forbid(unsafe_code)]
 mod clock;
-#[cfg(all(
-    target_os = "linux",
-    target_arch = "x86_64",
-    not(any(miri, hashed_wheel_loom))
-))]
-#[expect(unsafe_code, reason = "the processor's counter is read")]
+// Allowed, not expected: only x86-64 has it.
+#[allow(unsafe_code, reason = "the processor's counter is read")]
 mod counter;
-#[forbid(unsafe_code)]
 mod manual;
 // Allowed, not expected: only Linux's clock needs it.
 #[allow(unsafe_code, reason = "the C library is asked for the time")]
 mod monotonic;
-#[forbid(unsafe_code)]
 mod period;
-#[forbid(unsafe_code)]
 mod scale;
 // Likewise: only Linux has it.
 #[allow(unsafe_code, reason = "the system is asked by a call of the C library")]
 mod slack;
-#[forbid(unsafe_code)]
 mod tick;
 
 pub(crate) use clock::Clock;
@@ -55,31 +46,3 @@ pub(crate) use slack::ThreadSetting;
     expect(unreachable_pub, reason = "for wheels from outside")
 )]
 pub use tick::Tick;
-
-/// Elsewhere every time is the system's.
-#[cfg(not(all(
-    target_os = "linux",
-    target_arch = "x86_64",
-    not(any(miri, hashed_wheel_loom))
-)))]
-mod counter {
-    pub(super) fn origin(_start: super::monotonic::source::Reading) -> Option<u64> {
-        None
-    }
-
-    pub(super) fn nanos() -> u64 {
-        unreachable!("there is no origin")
-    }
-
-    pub(super) fn ordered() -> u64 {
-        unreachable!("there is no origin")
-    }
-
-    pub(super) fn glance() -> Option<u64> {
-        None
-    }
-
-    pub(super) fn margin(_tick: u64) -> u64 {
-        0
-    }
-}

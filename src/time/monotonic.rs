@@ -5,40 +5,35 @@
 //! so where it can, a timer with a thread [counts](super::counter) from the last reading on.
 
 use super::{counter, nanos};
+#[cfg(all(target_os = "linux", not(any(miri, hashed_wheel_loom))))]
+use std::mem::MaybeUninit;
 use std::time::Instant;
 
 /// The monotonic system clock, counted from its start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Monotonic {
-    origin: source::Reading,
+    /// The start, as [`read`] tells it.
+    origin: u64,
     /// Taken just before `origin`. So a moment that is counted from here has come when the clock reads as much.
-    instant: Instant,
+    pub(super) instant: Instant,
     /// `instant` on the counter's scale, if [`Monotonic::recent`] is counted.
-    counted: Option<u64>,
+    pub(super) counted: Option<u64>,
 }
 
 /// Attempts to read both clocks without being interrupted in between.
 const ATTEMPTS: usize = 4;
 
 impl Monotonic {
-    /// A clock whose every time is read from the system.
-    pub(crate) fn start() -> Monotonic {
-        Monotonic::new(|_| None)
-    }
-
-    /// A clock with a cheaper [`Monotonic::recent`], where the system allows it.
-    pub(crate) fn start_counting() -> Monotonic {
-        Monotonic::new(counter::origin)
-    }
-
-    fn new(counted: impl Fn(source::Reading) -> Option<u64>) -> Monotonic {
+    /// A clock, with a cheaper [`Monotonic::recent`] if it is to count and the system allows it.
+    pub(crate) fn start(counts: bool) -> Monotonic {
         let attempt = |_| {
-            let before = source::read();
+            let before = read();
             let instant = Instant::now();
-            let origin = source::read();
-            let taken = source::since(before);
+            let origin = read();
+            let taken = read() - before;
             // Three readings have been taken, and `instant` is one before `origin`.
-            let counted = counted(origin).map(|origin| origin.saturating_sub(taken / 3));
+            let is_counted = counts && counter::is_usable();
+            let counted = is_counted.then(|| origin.saturating_sub(taken / 3));
             let clock = Monotonic {
                 origin,
                 instant,
@@ -51,16 +46,10 @@ impl Monotonic {
         best.map_or_else(|| attempt(0).1, |(_, clock)| clock)
     }
 
-    /// The instant that moments are counted from: not after the start.
-    #[inline]
-    pub(crate) fn instant(&self) -> Instant {
-        self.instant
-    }
-
     /// Nanoseconds since the start. A call, so that who needs a recent time only keeps no registers for it.
     #[inline(never)]
     pub(crate) fn nanos(&self) -> u64 {
-        source::since(self.origin)
+        read() - self.origin
     }
 
     /// Nanoseconds since [`Monotonic::instant`], and so not less than [`Monotonic::nanos`].
@@ -82,7 +71,6 @@ impl Monotonic {
     }
 
     /// [`Monotonic::ordered`], or a little before or after it: see [`counter`].
-    #[inline]
     pub(crate) fn recent(&self) -> u64 {
         match self.counted {
             Some(origin) => counter::nanos().saturating_sub(origin),
@@ -91,65 +79,39 @@ impl Monotonic {
     }
 
     /// [`Monotonic::recent`], if the system's clock need not be read for it.
-    #[inline]
     pub(crate) fn glance(&self) -> Option<u64> {
         let origin = self.counted?;
         Some(counter::glance()?.saturating_sub(origin))
     }
-
-    /// How far [`Monotonic::glance`] may be behind on a timer with that tick.
-    pub(crate) fn margin(&self, tick: u64) -> u64 {
-        self.counted.map_or(0, |_| counter::margin(tick))
-    }
 }
 
+/// Nanoseconds since the start of the system.
 #[cfg(all(target_os = "linux", not(any(miri, hashed_wheel_loom))))]
-pub(super) mod source {
-    use std::mem::MaybeUninit;
-
-    /// Nanoseconds since the start of the system.
-    pub(crate) type Reading = u64;
-
-    #[inline]
-    #[expect(
-        clippy::cast_sign_loss,
-        reason = "the clock counts from the start of the system"
-    )]
-    pub(crate) fn read() -> Reading {
-        let mut time = MaybeUninit::<libc::timespec>::uninit();
-        // SAFETY: the pointer is valid for a write. The call cannot fail with this clock, which every
-        // Linux has, so it has written the time.
-        let time = unsafe {
-            let result = libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr());
-            debug_assert_eq!(result, 0);
-            time.assume_init()
-        };
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-    }
-
-    #[inline]
-    pub(super) fn since(origin: Reading) -> u64 {
-        read() - origin
-    }
+#[expect(
+    clippy::cast_sign_loss,
+    reason = "the clock counts from the start of the system"
+)]
+pub(super) fn read() -> u64 {
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: the pointer is valid for a write. The call cannot fail with this clock, which every
+    // Linux has, so it has written the time.
+    let time = unsafe {
+        let result = libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr());
+        debug_assert_eq!(result, 0);
+        time.assume_init()
+    };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Nanoseconds since the first call; in a model, since its begin.
 #[cfg(not(all(target_os = "linux", not(any(miri, hashed_wheel_loom)))))]
-pub(super) mod source {
-    #[cfg(not(hashed_wheel_loom))]
-    use super::Instant;
+pub(super) fn read() -> u64 {
     #[cfg(hashed_wheel_loom)]
-    use crate::sync::Instant;
-    use crate::time::nanos;
-
-    pub(crate) type Reading = Instant;
-
-    pub(crate) fn read() -> Reading {
-        Instant::now()
-    }
-
-    #[inline]
-    pub(super) fn since(origin: Reading) -> u64 {
-        nanos(origin.elapsed())
+    return nanos(crate::sync::Instant::now().since_begin());
+    #[cfg(not(hashed_wheel_loom))]
+    {
+        static FIRST: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        nanos(FIRST.get_or_init(Instant::now).elapsed())
     }
 }
 

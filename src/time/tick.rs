@@ -19,13 +19,11 @@ impl Tick {
     pub(crate) const NEVER: Tick = Tick((1 << Self::BITS) - 1);
 
     /// The boundary after this one.
-    #[inline]
     pub(crate) fn next(self) -> Tick {
         Tick(self.0 + 1)
     }
 
     /// The boundary before this one; zero has none before it.
-    #[inline]
     pub(crate) fn previous(self) -> Tick {
         Tick(self.0.saturating_sub(1))
     }

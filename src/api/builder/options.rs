@@ -39,7 +39,7 @@ impl Options {
     }
 
     /// Checks all but the number of buckets by itself.
-    fn check(&self, is_driven: bool) -> Result<Scale, ConfigError> {
+    pub(super) fn check(&self, is_driven: bool) -> Result<Scale, ConfigError> {
         let (tick, buckets) = (self.tick_duration, self.buckets);
         if tick.is_zero() {
             return Err(ConfigError::ZeroTick);
@@ -77,19 +77,18 @@ impl Options {
     /// Makes the timer.
     pub(super) fn build(
         self,
+        scale: Scale,
         is_driven: bool,
         name: &'static str,
-        wheel: impl FnOnce(usize) -> AnyWheel,
-    ) -> Result<Arc<Shared>, ConfigError> {
-        let scale = self.check(is_driven)?;
+        wheel: AnyWheel,
+    ) -> Arc<Shared> {
         let settings = Settings {
             name,
             scale,
             clock: match self.clock {
                 Some(clock) => Clock::Manual(clock),
                 // A glance may be behind by too much for a short tick.
-                None if scale.tick() < nanos(MIN_TICK) => Clock::exact(),
-                None => Clock::system(),
+                None => Clock::system(scale.tick() < nanos(MIN_TICK)),
             },
             max_pending: self.max_pending.unwrap_or(usize::MAX),
             has_executor: self.executor.is_some(),
@@ -98,9 +97,8 @@ impl Options {
             slow_task: self.slow_task.map_or(u64::MAX, nanos),
             is_global: self.is_global,
         };
-        let wheel = wheel(self.buckets);
         let driver = worker::driver(wheel, self.executor, self.max_transfers);
         let factory = self.factory.or_else(|| self.thread_name.map(named_thread));
-        Ok(Shared::new(settings, driver, factory))
+        Shared::new(settings, driver, factory)
     }
 }
