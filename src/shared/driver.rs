@@ -13,7 +13,7 @@ pub(crate) trait Driver: Send {
     fn run(&mut self, shared: &Arc<Shared>);
 
     /// Processes every boundary that has passed. Returns how many tasks it has run or handed over.
-    fn turn(&mut self, shared: &Arc<Shared>) -> usize;
+    fn turn(&mut self, shared: &Arc<Shared>) -> u64;
 
     /// Announces that the caller's loop goes to sleep, and returns the time on the timer's clock until which it may: see
     /// [`crate::queue`].
@@ -25,6 +25,16 @@ pub(crate) trait Driver: Send {
 
     /// Publishes the counters of the worker and its wheel.
     fn publish_counters(&self, shared: &Shared);
+}
+
+/// What the driver is to do.
+#[derive(Clone, Copy)]
+enum Call {
+    /// [`Driver::turn`], as a wake-up.
+    Turn,
+    /// [`Driver::turn`] where nothing is due.
+    CatchUp,
+    NextDue,
 }
 
 impl Driven for Shared {
@@ -47,14 +57,14 @@ impl Driven for Shared {
     }
 
     fn catch_up(self: Arc<Self>) {
-        self.with_driver(|driver| driver.turn(&self));
+        self.with_driver(Call::CatchUp);
     }
 }
 
 impl Shared {
     /// Runs the driver on this thread, which acts as the timer thread. If the timer has been stopped, this call ends it.
-    fn with_driver<R>(self: &Arc<Self>, drive: impl FnOnce(&mut dyn Driver) -> R) -> Option<R> {
-        let result = self.run_driver(drive);
+    fn with_driver(self: &Arc<Self>, call: Call) -> Option<u64> {
+        let result = self.run_driver(call);
         // A concurrent `stop` either finds the driver back in its place or is seen here.
         if self.lifecycle.is_shutdown() {
             self.end_on_drivers_side();
@@ -63,7 +73,7 @@ impl Shared {
     }
 
     /// Holds no lock while the driver runs, so that tasks may call the timer.
-    fn run_driver<R>(self: &Arc<Self>, drive: impl FnOnce(&mut dyn Driver) -> R) -> Option<R> {
+    fn run_driver(self: &Arc<Self>, call: Call) -> Option<u64> {
         if !self.lifecycle.is_started() {
             return None;
         }
@@ -71,8 +81,18 @@ impl Shared {
         let mut driver = taken?;
         let mut result = None;
         let _driving = self.enter(Activity::Driving);
-        if catch_panic("the timer", || result = Some(drive(&mut *driver))) {
-            shutdown::stop_after_panic(self);
+        let drive = || {
+            if let Call::Turn = call {
+                self.metrics.worker.wakeups.add(1);
+            }
+            result = match call {
+                Call::Turn | Call::CatchUp => Some(driver.turn(self)),
+                Call::NextDue => driver.next_due(self),
+            };
+        };
+        // A panic of the user is caught at the call, so this is our bug; nobody shall block for ever.
+        if catch_panic("the timer", drive) {
+            self.lifecycle.request_stop(true);
         }
         *self.driver.lock() = Some(driver);
         result
@@ -80,18 +100,14 @@ impl Shared {
 
     /// `turn` of the caller's loop, or of a manual clock at a boundary.
     pub(crate) fn turn(self: &Arc<Self>) -> usize {
-        let turn = |driver: &mut dyn Driver| {
-            self.metrics.worker.wakeups.add(1);
-            driver.turn(self)
-        };
-        self.with_driver(turn).unwrap_or(0)
+        self.with_driver(Call::Turn).unwrap_or(0) as usize
     }
 
     /// `next_due` of the caller's loop: a time on the timer's clock.
     pub(crate) fn next_due(self: &Arc<Self>) -> Option<u64> {
-        let due = self.with_driver(|driver| driver.next_due(self));
+        let due = self.with_driver(Call::NextDue);
         // A timer that was stopped meanwhile has nothing due.
-        due.flatten().filter(|_| !self.lifecycle.is_shutdown())
+        due.filter(|_| !self.lifecycle.is_shutdown())
     }
 
     /// Called by the drop of the caller's driver: ends the timer as the owner's drop does.
@@ -109,9 +125,6 @@ impl Shared {
             (ended.take(), self.driver.lock().take())
         };
         drop(ended);
-        if let Some(driver) = live {
-            let _driving = self.enter(Activity::Driving);
-            shutdown::finalize(self, Some(driver));
-        }
+        shutdown::finalize_here(self, live);
     }
 }

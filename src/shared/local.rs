@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The free slots and the free thread numbers of one timer. It may outlive the timer's memory: it holds numbers only.
 pub(crate) struct Registry {
     /// The timer's memory is gone.
-    closed: AtomicBool,
+    pub(super) closed: AtomicBool,
     /// Numbers of threads.
     threads: FreeSet,
     pub(super) pool: SlotPool,
@@ -39,12 +39,6 @@ impl Registry {
             threads: FreeSet::new(),
             pool: SlotPool::new(),
         })
-    }
-
-    /// Says that no slot of this timer will be used again.
-    pub(super) fn close(&self) {
-        // Relaxed: only a hint that locals may be dropped.
-        self.closed.store(true, Ordering::Relaxed);
     }
 }
 
@@ -171,13 +165,13 @@ impl Shared {
     unsafe fn free_slow(this: *const Shared, slot: *const Slot<Timeout>, id: SlotId) {
         // SAFETY: as above.
         unsafe {
-            let (timer, stopped) = ((*this).id, (*this).is_shutdown());
+            let stopped = (*this).is_shutdown();
             let local = find_another(this);
             Slot::free(slot);
             local.put_slot(id);
             drop(local);
             if stopped {
-                retired::try_reclaim(timer);
+                retired::reclaim();
             }
         }
     }
@@ -270,7 +264,10 @@ fn find_or_make(locals: &mut Vec<Rc<Local>>, shared: &Shared) -> Rc<Local> {
         return Rc::clone(local);
     }
     // Relaxed: a hint.
-    locals.retain(|local| !local.registry.closed.load(Ordering::Relaxed));
+    let is_closed = |local: &Rc<Local>| local.registry.closed.load(Ordering::Relaxed);
+    while let Some(place) = locals.iter().position(is_closed) {
+        locals.swap_remove(place);
+    }
     let local = Rc::new(Local::new(shared));
     locals.push(Rc::clone(&local));
     local

@@ -1,53 +1,38 @@
 //! The memory of one timer, shared by its owner, its handles and its worker. The state of the timer thread alone is in
 //! the [`Driver`].
 
-#[forbid(unsafe_code)]
 mod driver;
-#[forbid(unsafe_code)]
 mod handle;
-#[forbid(unsafe_code)]
 mod inspect;
-#[forbid(unsafe_code)]
 mod instances;
-#[forbid(unsafe_code)]
 mod labels;
-#[forbid(unsafe_code)]
 mod lifecycle;
 #[expect(unsafe_code, reason = "a thread's own storage is reached by a pointer")]
 mod local;
-#[forbid(unsafe_code)]
 mod periods;
-#[forbid(unsafe_code)]
 mod reentrancy;
 mod retired;
-#[forbid(unsafe_code)]
 mod schedule;
-#[forbid(unsafe_code)]
 mod shutdown;
-#[forbid(unsafe_code)]
 mod slow_tasks;
-#[forbid(unsafe_code)]
 mod snapshot;
-#[forbid(unsafe_code)]
 mod sorted_map;
-#[forbid(unsafe_code)]
 mod startup;
-#[forbid(unsafe_code)]
 mod task;
 #[expect(unsafe_code, reason = "a handle points to its timer without counting")]
 mod timeout;
 #[expect(unsafe_code, reason = "a pinned slot is released")]
 mod values;
-#[forbid(unsafe_code)]
 mod waiters;
 
 pub(crate) use driver::Driver;
 pub use handle::TimerHandle;
 pub use inspect::Pending;
 pub(crate) use labels::TaskName;
+pub(crate) use lifecycle::Lifecycle;
 pub use lifecycle::TimerState;
 #[cfg(all(test, hashed_wheel_loom))]
-pub(crate) use lifecycle::{Lifecycle, StartDecision, StopDecision};
+pub(crate) use lifecycle::{StartDecision, StopDecision};
 pub(crate) use reentrancy::Activity;
 pub(crate) use schedule::{Refused, When};
 pub(crate) use startup::{Factory, named_thread};
@@ -66,8 +51,6 @@ use crate::sync::{AtomicU8, AtomicUsize, CachePadded, Mutex, Ordering};
 use crate::time::{Clock, ManualClock, Scale, Tick, nanos};
 use crate::tuning::SOON;
 use labels::Labels;
-#[cfg(not(all(test, hashed_wheel_loom)))]
-use lifecycle::Lifecycle;
 use local::Registry;
 use periods::Periods;
 use std::fmt;
@@ -362,6 +345,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.registry.close();
+        // Relaxed: only a hint that locals may be dropped.
+        self.registry.closed.store(true, Ordering::Relaxed);
     }
 }

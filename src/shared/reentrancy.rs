@@ -1,7 +1,7 @@
 //! The activities of the current thread for timers, so that a call that would wait for itself fails instead.
 
 use std::cell::RefCell;
-use std::mem::{self, ManuallyDrop};
+use std::mem::ManuallyDrop;
 
 /// An activity of this thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,20 +32,19 @@ crate::sync::thread_local! {
 }
 
 /// Gives `use_them` the activities of this thread.
-fn with_frames<R>(use_them: impl Fn(&mut Vec<Frame>) -> R) -> Option<R> {
-    let frames = FRAMES.try_with(|frames| use_them(&mut frames.borrow_mut()));
-    frames
-        .or_else(|_| {
-            LAST_FRAMES.try_with(|frames| {
-                let mut frames = frames.borrow_mut();
-                let result = use_them(&mut frames);
-                if frames.is_empty() {
-                    drop(mem::take(&mut *frames));
-                }
-                result
-            })
+fn with_frames(use_them: impl Fn(&mut Vec<Frame>) -> bool) -> bool {
+    let last = |_| {
+        LAST_FRAMES.try_with(|frames| {
+            let mut frames = frames.borrow_mut();
+            let result = use_them(&mut frames);
+            if frames.is_empty() {
+                *frames = Vec::new();
+            }
+            result
         })
-        .ok()
+    };
+    let frames = FRAMES.try_with(|frames| use_them(&mut frames.borrow_mut()));
+    frames.or_else(last).unwrap_or(false)
 }
 
 /// Ends an activity when dropped.
@@ -59,24 +58,27 @@ pub(crate) fn enter(activity: Activity, timer: u64, clock: usize) -> ActivityGua
         timer,
         clock,
     };
-    with_frames(|frames| frames.push(frame));
+    with_frames(|frames| {
+        frames.push(frame);
+        true
+    });
     ActivityGuard(())
 }
 
 impl Drop for ActivityGuard {
     fn drop(&mut self) {
-        with_frames(Vec::pop);
+        with_frames(|frames| frames.pop().is_some());
     }
 }
 
-fn any(matches: impl Fn(&Frame) -> bool) -> bool {
-    with_frames(|frames| frames.iter().any(&matches)).unwrap_or(false)
+fn any(matches: &dyn Fn(&Frame) -> bool) -> bool {
+    with_frames(|frames| frames.iter().any(matches))
 }
 
 /// Returns `true` on the thread of that timer. A thread that advances a manual clock is the thread of all timers on it.
 pub(crate) fn is_driving(timer: u64, clock: usize) -> bool {
     let is_driven = |frame: &Frame| frame.timer == timer || clock != 0 && frame.clock == clock;
-    any(|frame| frame.activity == Activity::Driving && is_driven(frame))
+    any(&|frame| frame.activity == Activity::Driving && is_driven(frame))
 }
 
 /// Returns `true` if this thread is in the thread factory of that timer, and not in a job that the factory runs inline: then
@@ -86,15 +88,14 @@ pub(crate) fn is_starting(timer: u64) -> bool {
         let last = frames.iter().rev().find(|frame| frame.timer == timer);
         last.is_some_and(|frame| frame.activity == Activity::Starting)
     })
-    .unwrap_or(false)
 }
 
 /// Returns `true` if this thread runs a task of any timer, on its thread or as a job.
 pub(crate) fn is_in_task() -> bool {
-    any(|frame| frame.activity != Activity::Starting)
+    any(&|frame| frame.activity != Activity::Starting)
 }
 
 /// Returns `true` if this thread runs a task of that timer, on its thread or as a job.
 pub(crate) fn is_in_task_of(timer: u64) -> bool {
-    any(|frame| frame.timer == timer && frame.activity != Activity::Starting)
+    any(&|frame| frame.timer == timer && frame.activity != Activity::Starting)
 }

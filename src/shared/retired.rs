@@ -9,11 +9,11 @@
 //!   of the two calls [`retire`], which looks through the slots and keeps the `Arc` if one is not free. No slot leaves the
 //!   free state any more: a `new_timeout` still under way holds its own `Arc`, finds the timer stopped, and either
 //!   takes its slot back or has lost it to the scan of `stop`, which came before.
-//! - A thread that frees a slot of a stopped timer calls [`try_reclaim`] with nothing but the timer's number. A cursor
-//!   rests on the first slot that is not free and only moves forward, so the call is cheap. When the cursor reaches the
-//!   end, the `Arc` is dropped, outside the lock.
-//! - The stop may fall between a freeing thread's check of the state and its store. Then no thread calls `try_reclaim`
-//!   for it, and the memory is freed by the next [`retire`] of any timer: later, never too early.
+//! - A thread that frees a slot of a stopped timer calls [`reclaim`]. A cursor in each retired timer rests on the first
+//!   group with a slot that is not free and only moves forward, so the call is cheap. When a cursor reaches the end, the
+//!   `Arc` is dropped, outside the lock.
+//! - The stop may fall between a freeing thread's check of the state and its store. Then that thread does not call `reclaim`,
+//!   and the memory is freed by the next call for any timer: later, never too early.
 //!
 //! A leaked handle (`mem::forget`) leaks its timer's memory, reachable from here.
 
@@ -51,32 +51,20 @@ impl Retired {
 
 /// Takes over the memory of a timer that has ended and whose owner is gone.
 pub(crate) fn retire(shared: Arc<Shared>) {
-    let mut released = Vec::new();
-    {
-        let mut retired = RETIRED.lock();
-        retired.push(Retired { shared, cursor: 0 });
-        retired.retain_mut(|entry| {
-            let free = entry.is_free();
-            if free {
-                released.push(Arc::clone(&entry.shared));
-            }
-            !free
-        });
-    }
-    // Outside the lock: the memory of a timer is large.
-    drop(released);
+    RETIRED.lock().push(Retired { shared, cursor: 0 });
+    reclaim();
 }
 
-/// Frees the memory of a retired timer if all its slots are free.
+/// Frees the memory of all retired timers whose slots are free.
 #[cold]
-pub(crate) fn try_reclaim(timer: u64) {
-    let released = {
-        let mut retired = RETIRED.lock();
-        let place = retired.iter().position(|entry| entry.shared.id == timer);
-        place
-            .filter(|&place| retired[place].is_free())
-            .map(|place| retired.swap_remove(place))
-    };
+pub(crate) fn reclaim() {
+    let mut released = Vec::new();
+    let mut retired = RETIRED.lock();
+    while let Some(place) = retired.iter_mut().position(Retired::is_free) {
+        released.push(retired.swap_remove(place));
+    }
+    drop(retired);
+    // Outside the lock: the memory of a timer is large.
     drop(released);
 }
 

@@ -21,7 +21,7 @@ use super::reentrancy::{self, Activity};
 use super::{Driver, Shared, Timeout, instances};
 use crate::catch_panic::{catch_panic, log_catching};
 use crate::error::StopError;
-use crate::slots::{Handle, StopOutcome};
+use crate::slots::{Handle, Kind, StopOutcome};
 use crate::sync::{Ordering, thread};
 use std::mem;
 use std::sync::Arc;
@@ -35,23 +35,13 @@ impl Shared {
         if self.is_driven_here() || reentrancy::is_starting(self.id) {
             return Err(StopError::FromTimerThread);
         }
-        match self.lifecycle.request_stop(false) {
-            StopDecision::BeforeStart => {
-                end_before_start(self);
-                Ok(Vec::new())
-            }
-            StopDecision::Running => {
-                instances::ended();
-                end_running(self);
-                self.lifecycle.wait_done();
-                join(self);
-                Ok(mem::take(&mut *self.unprocessed.lock()))
-            }
-            StopDecision::Already => {
-                self.lifecycle.wait_done();
-                Ok(Vec::new())
-            }
+        let decision = request_stop(self, false);
+        self.lifecycle.wait_done();
+        if decision != StopDecision::Running {
+            return Ok(Vec::new());
         }
+        join(self);
+        Ok(mem::take(&mut *self.unprocessed.lock()))
     }
 
     /// Called by the drop of the owner, which `waits` for the running task if it can.
@@ -73,39 +63,33 @@ impl Shared {
             // Dropped by its own thread factory: the caller of the factory ends the timer.
             self.orphaned.store(true, Ordering::Release);
         } else if !waits || reentrancy::is_in_task() {
-            end_detached(self);
+            request_stop(self, true);
         } else if let Ok(left) = self.stop() {
             drop_leftovers(self, left);
         }
     }
 }
 
-/// Ends the timer without waiting, which might be for this very thread: the thread that runs the driver drops the
-/// pending timeouts.
-pub(super) fn end_detached(shared: &Arc<Shared>) {
-    match shared.lifecycle.request_stop(true) {
-        StopDecision::BeforeStart => end_before_start(shared),
-        StopDecision::Running => {
-            instances::ended();
-            end_running(shared);
+/// Ends the timer, or has the worker end it. `detached`: without waiting, which might be for this very thread; the thread
+/// that runs the driver drops the pending timeouts.
+pub(super) fn request_stop(shared: &Arc<Shared>, detached: bool) -> StopDecision {
+    let decision = shared.lifecycle.request_stop(detached);
+    match decision {
+        StopDecision::BeforeStart => {
+            let driver = shared.driver.lock().take();
+            finalize(shared, driver);
         }
+        StopDecision::Running => end_running(shared),
         StopDecision::Already => {}
     }
+    decision
 }
 
-/// Stops the timer after a panic of its own. Those of the user are caught at the call, so this is our bug; nobody shall block for
-/// ever.
-pub(super) fn stop_after_panic(shared: &Shared) {
-    if shared.lifecycle.request_stop(true) == StopDecision::Running {
-        instances::ended();
-    }
-}
-
-fn end_before_start(shared: &Arc<Shared>) {
-    instances::ended();
-    let driver = shared.driver.lock().take();
-    if let Some(driver) = driver {
-        finalize(shared, Some(driver));
+/// Ends the timer on this thread, unless another one runs the driver.
+pub(super) fn finalize_here(shared: &Arc<Shared>, driver: Option<Box<dyn Driver>>) {
+    if driver.is_some() {
+        let _driving = shared.enter(Activity::Driving);
+        finalize(shared, driver);
     }
 }
 
@@ -125,10 +109,7 @@ fn end_running(shared: &Arc<Shared>) {
         return end_and_leave_driver(shared);
     }
     let driver = shared.driver.lock().take();
-    if let Some(driver) = driver {
-        let _driving = shared.enter(Activity::Driving);
-        finalize(shared, Some(driver));
-    }
+    finalize_here(shared, driver);
 }
 
 /// Ends a timer without a thread, unless its driver runs. Leaves the driver, with its executor, to the caller's loop, or to
@@ -171,6 +152,7 @@ pub(super) fn detach_thread(shared: &Shared) {
 /// Ends the timer, on the thread that ran the driver last: see the head of this module.
 /// Drops the driver, unless the caller leaves that to another thread.
 pub(super) fn finalize(shared: &Arc<Shared>, driver: Option<Box<dyn Driver>>) {
+    instances::ended();
     shared.lifecycle.set_stopped_at(shared.settings.clock.now());
     let (futures, left) = collect_pending(shared);
     futures.iter().for_each(Timeout::wake_future);
@@ -194,16 +176,24 @@ pub(super) fn finalize(shared: &Arc<Shared>, driver: Option<Box<dyn Driver>>) {
 fn collect_pending(shared: &Arc<Shared>) -> (Vec<Timeout>, Vec<Timeout>) {
     // Orders this scan after the pushes that it must not miss.
     shared.queue.order_after_pushes();
-    let returned = shared.slots_in_use().filter_map(|(id, slot)| {
+    let (mut futures, mut left) = (Vec::new(), Vec::new());
+    for (id, slot) in shared.slots_in_use() {
         let outcome = slot.stop();
         if outcome == StopOutcome::Nothing {
-            return None;
+            continue;
         }
         shared.metrics.shared.unprocessed.add(1);
         shared.release_pending();
-        (outcome == StopOutcome::Returned).then(|| Timeout::new(shared, id, Handle::Returned))
-    });
-    returned.partition(Timeout::is_future)
+        if outcome == StopOutcome::Returned {
+            let list = if slot.holds(Kind::Future) {
+                &mut futures
+            } else {
+                &mut left
+            };
+            list.push(Timeout::new(shared, id, Handle::Returned));
+        }
+    }
+    (futures, left)
 }
 
 /// Drops unprocessed timeouts and logs their number.

@@ -77,7 +77,7 @@ struct OrphanGuard<'a>(&'a Arc<Shared>);
 impl Drop for OrphanGuard<'_> {
     fn drop(&mut self) {
         if self.0.orphaned.load(Ordering::Acquire) {
-            shutdown::end_detached(self.0);
+            shutdown::request_stop(self.0, true);
         }
     }
 }
@@ -209,7 +209,8 @@ impl WorkerJob {
         shared.set_started();
         self.handshake.advance(Outcome::Begun, Outcome::Running);
         if catch_panic("the timer thread", || driver.run(shared)) {
-            shutdown::stop_after_panic(shared);
+            // Those of the user are caught at the call, so this is our bug; nobody shall block for ever.
+            shared.lifecycle.request_stop(true);
         }
         shutdown::finalize(shared, Some(driver));
     }

@@ -6,7 +6,7 @@ pub use cancel_on_drop::CancelOnDrop;
 
 use super::{Shared, Task, TimerHandle, When};
 use crate::entry::SlotId;
-use crate::slots::{Handle, Kind, Label, Phase, ReleaseResult, Slot, StoredTask};
+use crate::slots::{Handle, Label, Phase, ReleaseResult, Slot, StoredTask};
 use crate::time::{Period, Tick};
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -423,11 +423,6 @@ impl Timeout {
             let run = || task.run(self);
             self.shared().catch_panic_of("a waker", self.slot, run);
         }
-    }
-
-    /// Returns `true` for the timeout of a future.
-    pub(super) fn is_future(&self) -> bool {
-        self.slot().holds(Kind::Future)
     }
 
     /// Drops the task of a handle that `stop` returned, and catches a panic: the handles are in a vector, and a second

@@ -58,7 +58,7 @@ impl Driver for Engine {
         }
     }
 
-    fn turn(&mut self, shared: &Arc<Shared>) -> usize {
+    fn turn(&mut self, shared: &Arc<Shared>) -> u64 {
         let passed = shared.passed();
         self.end_planned_sleep(shared);
         let before = self.fired;
@@ -67,7 +67,7 @@ impl Driver for Engine {
         while self.sweep(shared) {}
         self.check_memory(shared);
         while self.give_memory_back(shared) {}
-        (self.fired - before) as usize
+        self.fired - before
     }
 
     fn next_due(&mut self, shared: &Shared) -> Option<u64> {
