@@ -4,29 +4,16 @@
 //! went to sleep before is woken by the next [`Sleeper::wake`], from any thread. So any thread that finds the word changed
 //! can wake the sleeper, without relying on the one that changed it.
 
-#[cfg(all(
-    target_os = "linux",
-    target_pointer_width = "64",
-    not(any(miri, hashed_wheel_park))
-))]
-#[expect(unsafe_code, reason = "system calls")]
-mod futex;
-#[cfg(all(
-    target_os = "linux",
-    target_pointer_width = "64",
-    not(any(miri, hashed_wheel_park))
-))]
-pub(crate) use futex::Sleeper;
+// Allowed, not expected: only Linux has a call for it.
+#[cfg_attr(
+    all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        not(any(miri, hashed_wheel_park))
+    ),
+    path = "sleeper/futex.rs"
+)]
+#[allow(unsafe_code, reason = "system calls")]
+mod system;
 
-#[cfg(not(all(
-    target_os = "linux",
-    target_pointer_width = "64",
-    not(any(miri, hashed_wheel_park))
-)))]
-mod park;
-#[cfg(not(all(
-    target_os = "linux",
-    target_pointer_width = "64",
-    not(any(miri, hashed_wheel_park))
-)))]
-pub(crate) use park::Sleeper;
+pub(crate) use system::Sleeper;

@@ -54,4 +54,5 @@ fn lower_half(word: &AtomicU64) -> *const u32 {
 }
 
 #[cfg(test)]
+#[path = "futex/tests.rs"]
 mod tests;
