@@ -59,7 +59,7 @@ pub(crate) fn log_catching(level: log::Level, message: std::fmt::Arguments<'_>) 
 
 /// What to do about a panic that tokio raises where there is no runtime.
 fn advice(message: &str) -> &'static str {
-    if message.contains("Tokio 1.x runtime") {
+    if message.ends_with("Tokio 1.x runtime") {
         "; the timer thread is outside of the runtime: give the timer an executor made by tokio_executor (feature `tokio`)"
     } else {
         ""

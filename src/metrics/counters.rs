@@ -137,10 +137,7 @@ impl CounterTable {
 
     #[inline]
     pub(crate) fn of_thread(&self, thread: u32) -> &ThreadCounters {
-        match self.0.get(thread) {
-            Some(counters) => counters,
-            None => self.0.get_or_insert(thread, ThreadCounters::default),
-        }
+        self.0.get_or_insert(thread, ThreadCounters::default)
     }
 
     fn sum(&self, counter: impl Fn(&ThreadCounters) -> &SingleWriterCounter) -> u64 {

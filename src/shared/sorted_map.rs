@@ -1,10 +1,9 @@
 //! A map for few entries: a sorted list. The standard library's takes several kilobytes of code for each type.
 
-use std::collections::VecDeque;
 use std::mem;
 
 /// Its keys are numbers; those that grow are inserted fastest.
-pub(super) struct SortedMap<V>(VecDeque<(u64, V)>);
+pub(super) struct SortedMap<V>(Vec<(u64, V)>);
 
 impl<V> SortedMap<V> {
     fn find(&self, key: u64) -> Result<usize, usize> {
@@ -24,21 +23,26 @@ impl<V> SortedMap<V> {
 
     pub(super) fn remove(&mut self, key: u64) -> Option<V> {
         let place = self.find(key).ok()?;
-        self.0.remove(place).map(|entry| entry.1)
+        Some(self.0.remove(place).1)
     }
 
     pub(super) fn pop_first(&mut self) -> Option<V> {
-        self.0.pop_front().map(|entry| entry.1)
+        let first = self.0.first()?.0;
+        self.remove(first)
     }
 
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
+
+    pub(super) fn into_values(self) -> impl Iterator<Item = V> {
+        self.0.into_iter().map(|entry| entry.1)
+    }
 }
 
 impl<V> Default for SortedMap<V> {
     fn default() -> Self {
-        SortedMap(VecDeque::new())
+        SortedMap(Vec::new())
     }
 }
 
@@ -57,7 +61,7 @@ mod tests {
             (map.remove(9), map.remove(9), map.remove(4)),
             (Some(90), None, None)
         );
-        let rest: Vec<_> = std::iter::from_fn(|| map.pop_first()).collect();
-        assert_eq!(rest, [10, 33, 50, 70]);
+        assert_eq!(map.pop_first(), Some(10));
+        assert!(map.into_values().eq([33, 50, 70]));
     }
 }

@@ -34,13 +34,9 @@ impl Shared {
             has_ended: true,
             ..Queues::default()
         };
-        let mut queues = mem::replace(&mut *self.queues.lock(), ended).waiters;
-        while let Some(waiters) = queues.pop_first() {
-            let mut wakers = waiters
-                .upgrade()
-                .map(|waiters| waiters.close())
-                .unwrap_or_default();
-            while let Some(waker) = wakers.pop_first() {
+        let queues = mem::replace(&mut *self.queues.lock(), ended).waiters;
+        for waiters in queues.into_values().filter_map(|weak| weak.upgrade()) {
+            for waker in waiters.close().into_values() {
                 self.catch_panic("a waker", || waker.wake());
             }
         }

@@ -23,7 +23,6 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Returns `true` for what the user's executor runs, `cancel_all` cancels and `stop` returns.
-    #[inline]
     pub(crate) fn is_task(self) -> bool {
         matches!(self, Kind::Once | Kind::Periodic)
     }
@@ -63,7 +62,6 @@ unsafe impl<A> Send for StoredTask<A> {}
 
 impl<A> StoredTask<A> {
     /// A task that runs once.
-    #[inline]
     pub(crate) fn once<F: FnOnce(&A) + Send + 'static>(task: F) -> Self {
         StoredTask {
             vtable: const { &Vtable::once::<F>(Kind::Once) },
@@ -72,7 +70,6 @@ impl<A> StoredTask<A> {
     }
 
     /// A task that wakes a future.
-    #[inline]
     pub(crate) fn future<F: FnOnce(&A) + Send + 'static>(task: F) -> Self {
         StoredTask {
             vtable: const { &Vtable::once::<F>(Kind::Future) },
@@ -89,7 +86,6 @@ impl<A> StoredTask<A> {
     }
 
     /// A value that `receiver` receives when it is due.
-    #[inline]
     pub(crate) fn value<T: Send + 'static, R: Receive<T>>(value: T, receiver: Arc<R>) -> Self {
         let addressed = Addressed {
             receiver: Arc::into_raw(receiver),
@@ -101,13 +97,11 @@ impl<A> StoredTask<A> {
         }
     }
 
-    #[inline]
     pub(crate) fn kind(&self) -> Kind {
         self.vtable.kind
     }
 
     /// Runs the task, which is not periodic.
-    #[inline]
     pub(crate) fn run(self, given: &A) {
         debug_assert_ne!(self.kind(), Kind::Periodic);
         let mut this = ManuallyDrop::new(self);
@@ -123,18 +117,11 @@ impl<A> StoredTask<A> {
     }
 
     /// The period of a periodic task.
-    pub(crate) fn period(&self) -> Period {
+    pub(crate) fn period_mut(&mut self) -> &mut Period {
         debug_assert_eq!(self.kind(), Kind::Periodic);
         // SAFETY: a periodic task lies in a box of `PeriodicTask<F>`, which is `repr(C)` and begins
-        // with its period whatever `F` is.
-        unsafe { *self.data.as_ptr().cast::<*const Period>().read() }
-    }
-
-    /// Sets the period of a periodic task.
-    pub(crate) fn set_period(&mut self, period: Period) {
-        debug_assert_eq!(self.kind(), Kind::Periodic);
-        // SAFETY: as for `period`; the box is this task's alone.
-        unsafe { *self.data.as_ptr().cast::<*mut Period>().read() = period }
+        // with its period whatever `F` is. The box is this task's alone.
+        unsafe { &mut *self.data.as_ptr().cast::<*mut Period>().read() }
     }
 
     /// The task in a box of its own, to be called once.
@@ -191,7 +178,6 @@ impl<A> fmt::Debug for StoredTask<A> {
 }
 
 impl<A> Drop for StoredTask<A> {
-    #[inline]
     fn drop(&mut self) {
         if let Some(drop) = self.vtable.drop {
             // SAFETY: the data is that of the table, and nothing uses it after this.
@@ -205,7 +191,6 @@ const fn fits<F, const WORDS: usize>() -> bool {
     size_of::<F>() <= size_of::<Room<WORDS>>() && align_of::<F>() <= align_of::<Room<WORDS>>()
 }
 
-#[inline]
 fn put<F, const WORDS: usize>(task: F) -> Room<WORDS> {
     let mut data = Room::<WORDS>::uninit();
     // SAFETY: what is written fits: a box is a thin pointer, and there is room for one, aligned to 8.
@@ -221,7 +206,6 @@ fn put<F, const WORDS: usize>(task: F) -> Room<WORDS> {
 
 /// # Safety
 /// `data` was made by `put::<F>` and is not used again.
-#[inline]
 unsafe fn take<F, const WORDS: usize>(data: *mut Room<WORDS>) -> F {
     if fits::<F, WORDS>() {
         // SAFETY: `put` has written an `F` here.
@@ -292,7 +276,6 @@ unsafe fn run_once<A, F: FnOnce(&A)>(data: *mut Data, given: &A) {
 
 /// # Safety
 /// `data` was made by [`StoredTask::value`] of these types and is not used again.
-#[inline]
 unsafe fn take_value<T, R>(data: *mut Data) -> (T, Arc<R>) {
     // SAFETY: as the caller vouches; the pointer came from `Arc::into_raw`, with its count.
     unsafe {

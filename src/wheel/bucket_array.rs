@@ -20,13 +20,6 @@ struct Group {
     buckets: [Bucket; GROUP],
 }
 
-impl Group {
-    const EMPTY: Group = Group {
-        occupied: 0,
-        buckets: [Bucket::EMPTY; GROUP],
-    };
-}
-
 /// A sparse array of buckets.
 #[derive(Debug)]
 pub(super) struct BucketArray {
@@ -49,7 +42,6 @@ impl BucketArray {
     }
 
     /// The bucket at `index`, to push an entry into. Marks it as occupied.
-    #[inline]
     pub(super) fn occupy(&mut self, index: usize) -> &mut Bucket {
         let spare = &mut self.spare;
         let group = self.groups[index / GROUP].get_or_insert_with(|| new_group(spare));
@@ -128,20 +120,26 @@ impl BucketArray {
 
     /// Bytes of the buffers, the groups and the table of groups.
     pub(super) fn bytes(&self) -> usize {
-        let groups = self.groups.iter().flatten().chain(&self.spare);
-        let in_groups = groups.map(|group| {
-            size_of::<Group>() + group.buckets.iter().map(Bucket::bytes).sum::<usize>()
-        });
-        self.groups.capacity() * size_of::<Option<Box<Group>>>() + in_groups.sum::<usize>()
+        let groups = self.groups.iter().flatten();
+        let held = groups.clone().count() + usize::from(self.spare.is_some());
+        let buckets = groups.flat_map(|group| &group.buckets);
+        self.groups.capacity() * size_of::<Option<Box<Group>>>()
+            + held * size_of::<Group>()
+            + buckets.map(Bucket::bytes).sum::<usize>()
     }
 }
 
 #[cold]
+#[inline(never)]
 fn new_group(spare: &mut Option<Box<Group>>) -> Box<Group> {
-    spare.take().unwrap_or_else(|| Box::new(Group::EMPTY))
+    spare.take().unwrap_or_else(|| {
+        Box::new(Group {
+            occupied: 0,
+            buckets: std::array::from_fn(|_| Bucket::EMPTY),
+        })
+    })
 }
 
-#[inline]
 fn bit(index: usize) -> u64 {
     1 << (index % GROUP)
 }

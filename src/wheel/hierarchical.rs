@@ -97,7 +97,6 @@ impl Level {
         level
     }
 
-    #[inline]
     fn reaches(&self, boundary: Tick) -> bool {
         boundary.0 < self.clock.0.saturating_add(self.span)
     }
@@ -131,7 +130,8 @@ impl HierarchicalWheel {
     }
 
     /// Inserts `entry` at `boundary`, which is after `now`.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "every entry, and again at each level")]
     fn insert_at(&mut self, entry: Entry, boundary: Tick) {
         let lowest = self.levels.iter().position(|level| level.reaches(boundary));
         let index = lowest.unwrap_or_else(|| self.add_levels(boundary));
@@ -245,9 +245,8 @@ impl HierarchicalWheel {
         }
         if self.emptied > KEPT_BUCKET.max(self.queue.len() / 2) {
             self.emptied = 0;
-            let mut queue = mem::take(&mut self.queue).into_vec();
+            let mut queue = mem::take(&mut self.queue).into_sorted_vec();
             queue.retain(|&queued| !self.is_stale(queued));
-            queue.sort_unstable();
             queue.dedup();
             self.queue = queue.into();
         }
@@ -270,24 +269,20 @@ impl HierarchicalWheel {
 }
 
 impl Wheel for HierarchicalWheel {
-    #[inline]
     fn now(&self) -> Tick {
         self.now
     }
 
-    #[inline]
     fn len(&self) -> usize {
         self.len
     }
 
-    #[inline]
     fn insert(&mut self, entry: Entry) {
         debug_assert!(entry.due() < Tick::NEVER);
         self.insert_at(entry, entry.due().max(self.now.next()));
         self.len += 1;
     }
 
-    #[inline]
     fn next_expiration(&self) -> Option<Tick> {
         self.queue.peek().map(|head| head.start.0)
     }

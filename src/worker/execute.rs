@@ -21,11 +21,10 @@ pub(crate) fn run(
     begun: u64,
 ) -> (Option<Tick>, u64) {
     if task.kind() == Kind::Periodic {
-        let task = run_periodic(shared, &running, task);
-        let ended = shared.note_duration(running.slot(), begun);
-        return (rearm_periodic(shared, running, task), ended);
+        return run_periodic(shared, running, task, begun);
     }
-    run_once(shared, &running, task);
+    let timeout = Timeout::of_runner(shared, running.slot());
+    shared.catch_panic_of("a task", running.slot(), || task.run(&timeout));
     let ended = shared.note_duration(running.slot(), begun);
     end(shared, running);
     (None, ended)
@@ -53,22 +52,18 @@ pub(crate) fn count_expired(shared: &Shared) {
     shared.release_pending();
 }
 
-#[inline]
-fn run_once(shared: &Arc<Shared>, running: &Running, task: StoredTask<Timeout>) {
-    let timeout = Timeout::of_runner(shared, running.slot());
-    shared.catch_panic_of("a task", running.slot(), || task.run(&timeout));
-}
-
 fn run_periodic(
     shared: &Arc<Shared>,
-    running: &Running,
+    running: Running,
     mut task: StoredTask<Timeout>,
-) -> StoredTask<Timeout> {
+    begun: u64,
+) -> (Option<Tick>, u64) {
     shared.metrics().shared.periodic_runs.add(1);
     let timeout = Timeout::of_runner(shared, running.slot());
     let run = || task.run_again(&timeout);
     shared.catch_panic_of("a periodic task", running.slot(), run);
-    task
+    let ended = shared.note_duration(running.slot(), begun);
+    (rearm_periodic(shared, running, task), ended)
 }
 
 /// Ends a run whose task is gone.
@@ -87,12 +82,11 @@ fn rearm_periodic(
     running: Running,
     mut task: StoredTask<Timeout>,
 ) -> Option<Tick> {
-    if let Some(period) = shared.take_period(running.slot()) {
-        task.set_period(period);
-    }
+    let period = task.period_mut();
+    *period = shared.take_period(running.slot()).unwrap_or(*period);
     let (id, slot) = (running.slot(), shared.slot(running.slot()));
     let last = shared.deadline_of(id, slot.status().due);
-    let deadline = next_run(shared, last, task.period());
+    let deadline = next_run(shared, last, *period);
     let (due, early) = shared.due(When::At(deadline));
     let early = shared.early(id, early);
     match slot.rearm(running, task, shared.next_stamp(), due, early) {
