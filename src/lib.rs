@@ -124,18 +124,18 @@ mod wheel;
 #[forbid(unsafe_code)]
 mod worker;
 
+pub use api::builder::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder, TimerBuilder};
 #[cfg(feature = "stream")]
-pub use api::DelayStream;
-pub use api::TimerDriver;
+pub use api::delay_queue::DelayStream;
+pub use api::delay_queue::{DelayKey, DelayQueue};
+pub use api::driver::TimerDriver;
+pub use api::future::{Interval, MissedTicks, Sleep, WithTimeout};
+pub use api::global::{global, interval, sleep, sleep_until, timeout, timeout_at};
+pub use api::timer::{HashedWheelTimer, HierarchicalWheelTimer};
 #[cfg(feature = "tokio")]
-pub use api::tokio_executor;
+pub use api::tokio::tokio_executor;
 #[cfg(feature = "tower")]
-pub use api::{Deadline, DeadlineFuture, DeadlineLayer};
-pub use api::{DelayKey, DelayQueue};
-pub use api::{HashedWheelTimer, HierarchicalWheelTimer};
-pub use api::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder, TimerBuilder};
-pub use api::{Interval, MissedTicks, Sleep, WithTimeout};
-pub use api::{global, interval, sleep, sleep_until, timeout, timeout_at};
+pub use api::tower::{Deadline, DeadlineFuture, DeadlineLayer};
 pub use error::{ConfigError, RejectReason, Rejected, StartError, StopError, TimeoutError};
 pub use metrics::{Lateness, Stats};
 pub use shared::{CancelOnDrop, Job, Pending, Task, Timeout, TimerHandle, TimerState};

@@ -9,8 +9,8 @@ pub use crate::metrics::WheelCounters;
 pub use crate::time::Tick;
 pub use crate::wheel::Wheel;
 
-use crate::api::{HashedWheelTimer, HashedWheelTimerBuilder};
 use crate::error::ConfigError;
+use crate::{HashedWheelTimer, HashedWheelTimerBuilder};
 
 /// The version of this crate.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

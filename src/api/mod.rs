@@ -1,31 +1,18 @@
-//! The public methods: owners, handle, builders and futures.
+//! The public methods: owners, handle, builders and futures. `lib.rs` exports them.
 
-mod builder;
+pub(crate) mod builder;
 #[expect(unsafe_code, reason = "a value gets its type back")]
-mod delay_queue;
-mod driver;
-mod future;
-mod global;
+pub(crate) mod delay_queue;
+pub(crate) mod driver;
+pub(crate) mod future;
+pub(crate) mod global;
 #[expect(unsafe_code, reason = "a closure that is refused gets its type back")]
 mod handle;
 #[cfg(feature = "hyper")]
 mod hyper;
-mod timer;
+pub(crate) mod timer;
 #[cfg(feature = "tokio")]
-mod tokio;
+pub(crate) mod tokio;
 #[cfg(feature = "tower")]
 #[expect(unsafe_code, reason = "a pinned field")]
-mod tower;
-
-pub use builder::{HashedWheelTimerBuilder, HierarchicalWheelTimerBuilder, TimerBuilder};
-#[cfg(feature = "stream")]
-pub use delay_queue::DelayStream;
-pub use delay_queue::{DelayKey, DelayQueue};
-pub use driver::TimerDriver;
-pub use future::{Interval, MissedTicks, Sleep, WithTimeout};
-pub use global::{global, interval, sleep, sleep_until, timeout, timeout_at};
-pub use timer::{HashedWheelTimer, HierarchicalWheelTimer};
-#[cfg(feature = "tokio")]
-pub use tokio::tokio_executor;
-#[cfg(feature = "tower")]
-pub use tower::{Deadline, DeadlineFuture, DeadlineLayer};
+pub(crate) mod tower;

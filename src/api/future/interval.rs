@@ -202,10 +202,6 @@ impl Interval {
         self.sleep.is_new() && timer.state() == TimerState::Started && self.due() <= timer.passed()
     }
 
-    fn bursts(&self) -> bool {
-        self.missed == MissedTicks::Burst && self.period > 0
-    }
-
     /// The boundary of the tick that it waits for. Only after the timer's start.
     fn due(&self) -> Tick {
         let timer = self.sleep.shared();
@@ -220,7 +216,7 @@ impl Interval {
         let (timer, last) = (self.sleep.shared(), self.sleep.time());
         let passed = timer.passed();
         match self.missed {
-            MissedTicks::Burst if self.bursts() => last.saturating_add(self.period),
+            MissedTicks::Burst if self.period > 0 => last.saturating_add(self.period),
             MissedTicks::Delay if self.period > 0 && self.due() < passed => {
                 timer.clock().elapsed().saturating_add(self.period)
             }

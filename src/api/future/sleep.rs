@@ -67,27 +67,19 @@ enum Stage {
 /// owns, so that no other can have the same address as long as it is there. The waker that the future is
 /// polled with may be a temporary, with other data than its clone: such a one is never found equal, and is
 /// replaced by every poll.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct WakerId {
-    data: usize,
-    vtable: usize,
-}
+type WakerId = (usize, usize);
 
-impl WakerId {
-    #[inline]
-    fn of(waker: &Waker) -> WakerId {
-        WakerId {
-            data: waker.data().addr(),
-            vtable: ptr::from_ref(waker.vtable()).addr(),
-        }
-    }
+#[inline]
+fn id_of(waker: &Waker) -> WakerId {
+    let vtable = ptr::from_ref(waker.vtable());
+    (waker.data().addr(), vtable.addr())
 }
 
 /// The task of a future's timeout, and which waker it wakes.
 #[inline]
 fn waking(waker: &Waker) -> (StoredTask<Timeout>, WakerId) {
     let waker = waker.clone();
-    let id = WakerId::of(&waker);
+    let id = id_of(&waker);
     (StoredTask::future(move |_| waker.wake()), id)
 }
 
@@ -283,7 +275,7 @@ impl Sleep {
             match timeout.phase() {
                 Phase::Running | Phase::Expired => break Ok(()),
                 Phase::Cancelled | Phase::Stopped => break Err(RejectReason::Stopped),
-                Phase::Pending if *last == WakerId::of(waker) && !replaced => {
+                Phase::Pending if *last == id_of(waker) && !replaced => {
                     return Poll::Pending;
                 }
                 // Exchanged within its boundary, or about to be: the timer thread may have passed it over.
