@@ -9,12 +9,10 @@ use crate::time::Tick;
 pub(crate) struct SlotId(u32);
 
 impl SlotId {
-    #[inline]
     pub(crate) const fn from_number(number: u32) -> SlotId {
         SlotId(number)
     }
 
-    #[inline]
     pub(crate) fn number(self) -> u32 {
         self.0
     }
@@ -36,12 +34,10 @@ pub(crate) enum Lane {
 pub(crate) struct SlotCell(AtomicU32);
 
 impl SlotCell {
-    #[inline]
     pub(crate) fn store(&self, slot: SlotId, order: Ordering) {
         self.0.store(slot.0, order);
     }
 
-    #[inline]
     pub(crate) fn load(&self, order: Ordering) -> SlotId {
         SlotId(self.0.load(order))
     }
@@ -55,18 +51,15 @@ pub struct Entry {
 }
 
 impl Entry {
-    #[inline]
     pub(crate) fn new(due: Tick, slot: SlotId) -> Entry {
         Entry { due, slot }
     }
 
     /// The tick at which to look at the slot.
-    #[inline]
     pub fn due(self) -> Tick {
         self.due
     }
 
-    #[inline]
     pub(crate) fn slot(self) -> SlotId {
         self.slot
     }

@@ -19,7 +19,6 @@ const PARTS: usize = 1 << PARTS_BITS;
 const BUCKETS: usize = 256;
 
 /// The bucket of a lateness.
-#[inline]
 fn bucket_of(nanos: u64) -> usize {
     let units = nanos >> UNIT_BITS;
     // The two lowest powers of two are as fine as the unit: no shift.
@@ -54,7 +53,6 @@ impl Default for Recorder {
 
 impl Recorder {
     /// Counts a task that began so many nanoseconds after its deadline. Only for the timer thread.
-    #[inline]
     pub(crate) fn record(&self, nanos: u64) {
         // Relaxed: statistics with one writer.
         if nanos > self.max.load(Ordering::Relaxed) {

@@ -8,7 +8,6 @@ mod cache;
 mod pool;
 mod slot;
 mod stored_task;
-#[forbid(unsafe_code)]
 mod word;
 
 pub(crate) use cache::SlotCache;

@@ -101,13 +101,11 @@ impl<A> Slot<A> {
         }
     }
 
-    #[inline]
     fn word(&self) -> Word {
         Word(self.word.load(Ordering::Acquire))
     }
 
     /// The status of the timeout.
-    #[inline]
     pub(crate) fn status(&self) -> Status {
         self.word().status()
     }
@@ -124,7 +122,6 @@ impl<A> Slot<A> {
     }
 
     /// Prefetches the slot to write to it: whoever armed it may still have it in its cache, and gives it up now.
-    #[inline]
     pub(crate) fn prefetch(&self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: a prefetch changes nothing that a program can see. A processor that does not know this one does nothing.
@@ -138,13 +135,11 @@ impl<A> Slot<A> {
     }
 
     /// How long before its boundary the deadline lies. Two racing resets may leave the one's with the boundary of the other.
-    #[inline]
     pub(crate) fn early(&self) -> u32 {
         // Relaxed: a hint.
         self.early.load(Ordering::Relaxed)
     }
 
-    #[inline]
     pub(crate) fn set_early(&self, early: u32) {
         self.early.store(early, Ordering::Relaxed);
     }
@@ -161,7 +156,6 @@ impl<A> Slot<A> {
     }
 
     /// Moves from `from` to `to` and takes the task, if the slot is in `from`.
-    #[inline]
     fn take_from(&self, from: State, to: State) -> Option<StoredTask<A>> {
         // Relaxed: the CAS decides.
         let mut word = Word(self.word.load(Ordering::Relaxed));
@@ -176,7 +170,6 @@ impl<A> Slot<A> {
     }
 
     /// Acquire: the task, with the Release of 1, 8, or 6 for a stopped slot.
-    #[inline]
     fn try_transition(&self, word: Word, to: State) -> Result<(), Word> {
         self.word
             .compare_exchange_weak(
@@ -191,7 +184,6 @@ impl<A> Slot<A> {
 
     /// # Safety
     /// The caller has just won a transition that gives it the task.
-    #[inline]
     unsafe fn take_task(&self) -> StoredTask<A> {
         // SAFETY: the slot has held a task since it was armed, and only the caller reads it.
         self.task.with(|cell| unsafe { (*cell).assume_init_read() })

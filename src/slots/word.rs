@@ -92,7 +92,6 @@ impl Word {
     pub(crate) const END_RUN: u64 = State::Expired as u64 - State::Running as u64;
 
     /// The word of a slot that has just been armed, with its user's handle.
-    #[inline]
     pub(crate) fn armed(due: Tick, stamp: u64, kind: Kind) -> Word {
         let kind = match kind {
             Kind::Once => 0,
@@ -104,14 +103,12 @@ impl Word {
     }
 
     /// The word of a slot that is armed again, with the handles that it has.
-    #[inline]
     pub(crate) fn rearmed(self, due: Tick, stamp: u64) -> Word {
         let seq = stamp << Self::SEQ_SHIFT & Self::SEQ;
         let kept = self.0 & Self::LOW & !(Self::SEQ | Self::STATE);
         Word(due.0 << Self::DUE_SHIFT | seq | kept | State::Armed as u64)
     }
 
-    #[inline]
     pub(crate) fn state(self) -> State {
         match self.0 & Self::STATE {
             0 => State::Free,
@@ -126,7 +123,6 @@ impl Word {
     }
 
     /// For a slot that is not free: the caller has a handle to it, or runs it.
-    #[inline]
     pub(crate) fn status(self) -> Status {
         let phase = match self.state() {
             State::Free | State::Armed => Phase::Pending,
@@ -144,22 +140,18 @@ impl Word {
     }
 
     /// Returns `true` if the state is Armed and the timeout not periodic, in one comparison.
-    #[inline]
     pub(crate) fn is_armed_once(self) -> bool {
         self.0 & (Self::STATE | Self::PERIODIC) == State::Armed as u64
     }
 
-    #[inline]
     pub(crate) fn due(self) -> Tick {
         Tick(self.0 >> Self::DUE_SHIFT)
     }
 
-    #[inline]
     pub(crate) fn seq(self) -> u64 {
         (self.0 & Self::SEQ) >> Self::SEQ_SHIFT
     }
 
-    #[inline]
     pub(crate) fn kind(self) -> Kind {
         match self.0 & (Self::PERIODIC | Self::FUTURE | Self::VALUE) {
             0 => Kind::Once,
@@ -169,53 +161,44 @@ impl Word {
         }
     }
 
-    #[inline]
     pub(crate) fn is_periodic(self) -> bool {
         self.0 & Self::PERIODIC != 0
     }
 
-    #[inline]
     pub(crate) fn has_user(self) -> bool {
         self.0 & Self::USER != 0
     }
 
-    #[inline]
     pub(crate) fn has_handle(self) -> bool {
         self.0 & (Self::USER | Self::RETURNED) != 0
     }
 
-    #[inline]
     pub(crate) fn has_returned(self) -> bool {
         self.0 & Self::RETURNED != 0
     }
 
     /// Over, and without handles: the thread that made it so frees the slot.
-    #[inline]
     pub(crate) fn is_abandoned(self) -> bool {
         self.is_over() && !self.has_handle()
     }
 
     /// Returns `true` if a handle other than `handle` exists.
-    #[inline]
     pub(crate) fn has_other_handle(self, handle: u64) -> bool {
         self.0 & (Self::USER | Self::RETURNED) & !handle != 0
     }
 
     /// A future exchanges the task of its timeout, which is pending all the same.
-    #[inline]
     pub(crate) fn is_replacing(self) -> bool {
         self.state() == State::CancelRequested && !self.is_periodic()
     }
 
     /// A thread holds the task and will arm the slot with it: the run of a periodic one that was not cancelled, or an
     /// exchange.
-    #[inline]
     pub(crate) fn is_to_be_rearmed(self) -> bool {
         self.is_replacing() || self.state() == State::Running && self.is_periodic()
     }
 
     /// Over for good, with no task inside.
-    #[inline]
     pub(crate) fn is_over(self) -> bool {
         matches!(
             self.state(),
@@ -223,18 +206,15 @@ impl Word {
         )
     }
 
-    #[inline]
     pub(crate) fn with_state(self, state: State) -> Word {
         Word(self.0 & !Self::STATE | state as u64)
     }
 
-    #[inline]
     pub(crate) fn with_due(self, due: Tick) -> Word {
         Word(self.0 & Self::LOW | due.0 << Self::DUE_SHIFT)
     }
 
     /// The word with the handle bits `bits` set.
-    #[inline]
     pub(crate) fn with_handle(self, bits: u64) -> Word {
         Word(self.0 | bits)
     }
@@ -245,24 +225,12 @@ impl Word {
 
 impl fmt::Debug for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (state, kind, due, seq) = (self.state(), self.kind(), self.due(), self.seq());
+        let (user, returned) = (self.has_user(), self.has_returned());
         write!(
             f,
-            "{:?} at {:?}, seq {}",
-            self.state(),
-            self.due(),
-            self.seq()
-        )?;
-        let flags = [
-            (self.kind() == Kind::Value, 'V'),
-            (self.kind() == Kind::Future, 'F'),
-            (self.is_periodic(), 'P'),
-            (self.has_returned(), 'R'),
-            (self.has_user(), 'U'),
-        ];
-        flags
-            .iter()
-            .filter(|(set, _)| *set)
-            .try_for_each(|(_, name)| write!(f, " {name}"))
+            "{state:?} ({kind:?}) at {due:?}, seq {seq}, U {user}, R {returned}"
+        )
     }
 }
 

@@ -19,7 +19,6 @@ impl Bucket {
         boundary: Tick::NEVER,
     };
 
-    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -28,7 +27,6 @@ impl Bucket {
         self.entries.len()
     }
 
-    #[inline]
     pub(super) fn push(&mut self, entry: Entry) {
         self.entries.push(entry);
     }

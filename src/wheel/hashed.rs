@@ -52,7 +52,6 @@ impl BucketCount {
 
 /// The number of revolutions before an entry due at `due` is due, when `now` is the next boundary:
 /// `(due − now) / buckets`. 0 if it is late.
-#[inline]
 fn remaining_rounds(due: Tick, now: Tick, bucket_count: BucketCount) -> u64 {
     due.0.saturating_sub(now.0) >> bucket_count.log2
 }
@@ -118,17 +117,14 @@ impl HashedWheel {
 }
 
 impl Wheel for HashedWheel {
-    #[inline]
     fn now(&self) -> Tick {
         self.now
     }
 
-    #[inline]
     fn len(&self) -> usize {
         self.len
     }
 
-    #[inline]
     fn insert(&mut self, entry: Entry) {
         debug_assert!(entry.due() < Tick::NEVER);
         let (coming, bucket_count) = (self.now.next(), self.bucket_count);
@@ -145,7 +141,6 @@ impl Wheel for HashedWheel {
         self.len += 1;
     }
 
-    #[inline]
     fn next_expiration(&self) -> Option<Tick> {
         self.earliest.first()
     }

@@ -27,7 +27,6 @@ impl MinTree {
         MinTree { levels }
     }
 
-    #[inline]
     pub(super) fn first(&self) -> Option<Tick> {
         let root = self.levels.last()?.first()?;
         (*root != Self::NOTHING).then_some(*root)

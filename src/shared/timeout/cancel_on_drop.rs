@@ -67,14 +67,12 @@ impl CancelOnDrop {
 impl Deref for CancelOnDrop {
     type Target = Timeout;
 
-    #[inline]
     fn deref(&self) -> &Timeout {
         &self.timeout
     }
 }
 
 impl Drop for CancelOnDrop {
-    #[inline]
     fn drop(&mut self) {
         if self.timeout.handle.is_some() {
             self.timeout.cancel();

@@ -148,8 +148,17 @@ fn a_runner_ends_both_kinds_of_run_with_one_addition() {
 #[test]
 fn a_word_is_shown_field_by_field() {
     let word = Word::armed(Tick(7), 3, Kind::Periodic);
-    assert_eq!(format!("{word:?}"), "Armed at tick 7, seq 3 P U");
+    assert_eq!(
+        format!("{word:?}"),
+        "Armed (Periodic) at tick 7, seq 3, U true, R false"
+    );
     let stopped = word.with_state(State::Stopped).with_handle(Word::RETURNED);
-    assert_eq!(format!("{stopped:?}"), "Stopped at tick 7, seq 3 P R U");
-    assert_eq!(format!("{:?}", Word::FREE), "Free at tick 0, seq 0");
+    assert_eq!(
+        format!("{stopped:?}"),
+        "Stopped (Periodic) at tick 7, seq 3, U true, R true"
+    );
+    assert_eq!(
+        format!("{:?}", Word::FREE),
+        "Free (Once) at tick 0, seq 0, U false, R false"
+    );
 }
