@@ -1,9 +1,10 @@
 //! A map for few entries: a sorted list. The standard library's takes several kilobytes of code for each type.
 
+use std::collections::VecDeque;
 use std::mem;
 
 /// Its keys are numbers; those that grow are inserted fastest.
-pub(super) struct SortedMap<V>(Vec<(u64, V)>);
+pub(super) struct SortedMap<V>(VecDeque<(u64, V)>);
 
 impl<V> SortedMap<V> {
     fn find(&self, key: u64) -> Result<usize, usize> {
@@ -23,11 +24,11 @@ impl<V> SortedMap<V> {
 
     pub(super) fn remove(&mut self, key: u64) -> Option<V> {
         let place = self.find(key).ok()?;
-        Some(self.0.remove(place).1)
+        self.0.remove(place).map(|entry| entry.1)
     }
 
     pub(super) fn pop_first(&mut self) -> Option<V> {
-        let first = self.0.first()?.0;
+        let first = self.0.front()?.0;
         self.remove(first)
     }
 
@@ -42,7 +43,7 @@ impl<V> SortedMap<V> {
 
 impl<V> Default for SortedMap<V> {
     fn default() -> Self {
-        SortedMap(Vec::new())
+        SortedMap(VecDeque::new())
     }
 }
 
