@@ -5,9 +5,9 @@
 //! has been told a turn goes before what has just fallen due.
 //!
 //! **Bound.** A host gets at most so many calls at a time, and no more than [`UNPROVEN`] before its first answer. All hosts that have not answered yet share half of the
-//! places, so that any number of silent hosts leaves the other half to those that answer. For hosts that fall silent together, the other half counts from when the first
-//! is taken: from then on a host that has not answered since, or whose calls have been under way for [`QUIET`] without an end, gets no more than [`UNPROVEN`] either. And no
-//! host gets more than a quarter of the places that are free at that moment.
+//! places, so that any number of silent hosts leaves the other half to those that answer. Once half of the places are taken, [`UNPROVEN`] is the bound too of a host that
+//! has not answered since then, or whose calls have been under way for [`QUIET`] without an end: so hosts that fall silent together leave places to the others. No host
+//! gets more than a quarter of the places that are free at that moment.
 //!
 //! **Circuit.** After [`FAILURES`] calls in a row without an answer in time, the host gets no calls for a second, then one to see; each that is silent doubles the wait, up to
 //! [`LONGEST`]. An answer, whichever it is, closes the circuit.
@@ -144,7 +144,7 @@ impl Hosts {
         let free = self.places.saturating_sub(state.calls);
         if free < self.places / 2 {
             state.scarce.get_or_insert(now);
-        } else if free > self.places / 8 * 5 {
+        } else if free > self.places * 5 / 8 {
             state.scarce = None;
         }
         let same = now.saturating_duration_since(host.changed);
