@@ -223,7 +223,7 @@ struct Addressed<R> {
     value: Room<3>,
 }
 
-/// A periodic task. The period comes first, where [`StoredTask::period`] reads it.
+/// A periodic task. The period comes first, where [`StoredTask::period_mut`] finds it.
 #[repr(C)]
 struct PeriodicTask<F> {
     period: Period,
