@@ -48,12 +48,13 @@ impl Timer {
         place
     }
 
-    /// As `Shared::make_findable`.
+    /// As `Shared::is_found` and `Shared::enqueue`.
     fn make_findable(&self, place: Place, lane: Lane, shard: u32, due: u64) {
         match place {
             Place::Filed => {}
             Place::Far if self.slots.far(ID).load(Ordering::SeqCst) <= due => {}
             Place::Queued => self.queue.hasten(Tick(due), || Tick::ZERO),
+            Place::Late if self.queue.expects(Tick(due)) => {}
             Place::Late => {
                 let shard = self.queue.shard(shard);
                 self.queue.expect(shard, Tick(due), false, || Tick::ZERO);
@@ -73,9 +74,7 @@ impl Timer {
     /// As `Timeout::reset`.
     fn reset(&self, shard: u32, due: u64) -> Place {
         assert!(self.slot().reset(Tick(due)));
-        let place = self.slot().place(Tick(due), lane(due));
-        self.make_findable(place, Lane::Soon, shard, due);
-        place
+        self.make_findable_for(shard, due)
     }
 
     /// As a future that exchanges its task, and a periodic one on an executor: the slot is not armed for a while.
@@ -83,6 +82,11 @@ impl Timer {
         let (running, task) = self.slot().begin_replace(ID).unwrap();
         let rearmed = self.slot().rearm(running, task, 1, Tick(due), 0);
         assert!(rearmed.is_ok());
+        self.make_findable_for(shard, due)
+    }
+
+    /// As `Shared::make_findable_for`.
+    fn make_findable_for(&self, shard: u32, due: u64) -> Place {
         let place = self.slot().place(Tick(due), lane(due));
         self.make_findable(place, Lane::Soon, shard, due);
         place
@@ -441,6 +445,29 @@ fn a_slot_that_is_armed_for_late_while_late_numbers_are_taken_is_found() {
             let caller = thread::spawn({
                 let timer = Arc::clone(&timer);
                 move || timer.arm(1, due)
+            });
+            worker.take_late();
+            let place = caller.join().unwrap();
+            worker.finds(due);
+            place
+        });
+    }
+}
+
+/// The same for a timeout that is moved.
+#[test]
+fn a_timeout_that_is_moved_while_late_numbers_are_taken_is_found() {
+    for due in [LATE, LATE + 8] {
+        explore([Place::Late, Place::Nowhere, Place::Filed], move || {
+            let timer = Timer::new();
+            let mut worker = unexplored(|| {
+                let worker = Worker::with_late_due(&timer, 1, LATE + 4);
+                assert_eq!(timer.arm(0, LATE + 6), Place::Nowhere);
+                worker
+            });
+            let caller = thread::spawn({
+                let timer = Arc::clone(&timer);
+                move || timer.reset(1, due)
             });
             worker.take_late();
             let place = caller.join().unwrap();

@@ -36,12 +36,14 @@
 //! A shard has two lanes. A number goes to the late one if its slot is due in more than a tenth of a second. Most of these slots are
 //! freed before, and armed for late again, while their numbers wait. So the timer thread leaves the late lanes alone until the
 //! earliest of the slots is due. Each thread keeps, in its shard, the earliest due tick of the slots that it has pushed there or
-//! found there, in any shard.
+//! found there, in any shard. The timer thread publishes the earliest of these that it has seen, so that a `reset` to later has to
+//! read no more than that.
 //!
 //! ```text
 //! a call                                      opening the late lanes
-//! E1  push the number, or find its mark       O1  late_due = never, in each shard
-//! E2  is due before late_due of its shard?    O2  read how many were announced, in each shard
+//! E1  push the number, or find its mark       O1  late_due = never, in the queue and each shard
+//! E2  is due before late_due of its shard,    O2  read how many were announced, in each shard
+//!     or of the queue?
 //! E3  yes: late_due = due, then as after P1
 //! ```
 //!
@@ -86,11 +88,14 @@ pub(crate) struct PendingQueue {
     /// A bit for each shard that has something new.
     ready: Table<AtomicU64, { if cfg!(hashed_wheel_loom) { 1 } else { 64 } }>,
     parker: Parker,
+    /// The earliest due tick in late lanes that the timer thread knows.
+    late_due: AtomicU64,
 }
 
 impl PendingQueue {
     pub(crate) fn new() -> PendingQueue {
         PendingQueue {
+            late_due: AtomicU64::new(Tick::NEVER.0),
             shards: BoxTable::new(),
             ready: Table::new(),
             parker: Parker::new(),
@@ -122,6 +127,12 @@ impl PendingQueue {
         } else if !shard.is_dirty() || self.parker.is_late(due, crowded) {
             self.tell(shard, due, crowded, passed);
         }
+    }
+
+    /// E2, where the timer thread knows a tick that is early enough.
+    #[inline]
+    pub(crate) fn expects(&self, due: Tick) -> bool {
+        self.late_due.load(Ordering::SeqCst) <= due.0
     }
 
     /// E2 and E3, on the calling thread's shard, for a slot whose number waits in a late lane, perhaps another thread's.

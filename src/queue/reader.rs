@@ -23,6 +23,8 @@ struct Intake {
     inlets: Vec<Inlet>,
     /// The numbers of the shards that have something to take.
     active: Vec<u32>,
+    /// How many numbers were seen and not taken.
+    waiting: usize,
 }
 
 /// What the timer thread knows of one lane of one shard.
@@ -65,7 +67,9 @@ impl Reader {
                     let seen = shard.look();
                     self.soon.note(number, seen.soon, seen.since);
                     self.late.note(number, seen.late, seen.since);
-                    self.late_due = self.late_due.min(seen.late_due);
+                    if seen.late_due < self.late_due {
+                        self.set_late_due(queue, seen.late_due);
+                    }
                 }
                 bits &= bits - 1;
             }
@@ -79,11 +83,12 @@ impl Reader {
 
     /// About how many numbers wait in late lanes.
     pub(crate) fn late_len(&self) -> usize {
-        self.late.active().map(Inlet::waiting).sum()
+        self.late.waiting
     }
 
     /// The numbers in the late lanes count as waiting from now on: O1 and O2 of the queue's head.
     pub(crate) fn open_late(&mut self, queue: &PendingQueue) {
+        self.set_late_due(queue, Tick::NEVER);
         for (_, shard) in queue.shards.iter() {
             if shard.late_due() != Tick::NEVER {
                 shard.set_late_due(Tick::NEVER);
@@ -93,8 +98,12 @@ impl Reader {
             self.late
                 .note(number, shard.lane(Lane::Late).pushed(), shard.since());
         }
-        self.late_due = Tick::NEVER;
         self.late_is_due = true;
+    }
+
+    fn set_late_due(&mut self, queue: &PendingQueue, due: Tick) {
+        self.late_due = due;
+        queue.late_due.store(due.0, Ordering::SeqCst);
     }
 
     /// Takes all numbers that wait, shard by shard, in blocks.
@@ -117,23 +126,22 @@ impl Reader {
 
     /// How many numbers wait. Late ones count once they are to be taken.
     pub(crate) fn waiting(&self) -> usize {
-        self.counted().map(Inlet::waiting).sum()
+        let late = if self.late_is_due {
+            self.late.waiting
+        } else {
+            0
+        };
+        self.soon.waiting + late
     }
 
     /// The boundary that had passed when the first of the waiting numbers was pushed.
     pub(crate) fn waiting_since(&self) -> Option<Tick> {
-        self.counted().map(|inlet| Tick(inlet.since)).min()
-    }
-
-    fn counted(&self) -> impl Iterator<Item = &Inlet> {
-        let late = self.late_is_due.then(|| self.late.active());
-        self.soon.active().chain(late.into_iter().flatten())
-    }
-}
-
-impl Inlet {
-    fn waiting(&self) -> usize {
-        (self.seen - self.taken) as usize
+        let late = if self.late_is_due {
+            self.late.since()
+        } else {
+            None
+        };
+        self.soon.since().into_iter().chain(late).min()
     }
 }
 
@@ -144,8 +152,10 @@ impl Intake {
             self.inlets.resize_with(place + 1, Inlet::default);
         }
         let inlet = &mut self.inlets[place];
-        let was_empty = inlet.seen == inlet.taken;
+        let (seen, was_empty) = (inlet.seen, inlet.seen == inlet.taken);
+        // It may have taken more than was seen.
         inlet.seen = pushed.max(inlet.taken);
+        self.waiting += (inlet.seen - seen) as usize;
         if was_empty && inlet.seen > inlet.taken {
             inlet.since = since;
             self.active.push(number);
@@ -161,27 +171,27 @@ impl Intake {
     ) {
         while let (Some(&number), true) = (self.active.last(), count > 0) {
             let inlet = &mut self.inlets[number as usize];
-            let (before, end) = (
-                inlet.taken,
-                inlet.seen.min(inlet.taken.saturating_add(count as u64)),
-            );
+            let Inlet { seen, taken, .. } = *inlet;
+            let end = seen.min(taken.saturating_add(count as u64));
             if let Some(shard) = queue.shards.get(number) {
-                shard
-                    .lane(lane)
-                    .take(&mut inlet.taken, end, &mut |ids| take(ids, lane));
+                let lane_of = shard.lane(lane);
+                lane_of.take(&mut inlet.taken, end, &mut |ids| take(ids, lane));
             }
-            // It may have taken more than was seen.
-            inlet.seen = inlet.seen.max(inlet.taken);
-            count = count.saturating_sub((inlet.taken - before) as usize);
+            inlet.seen = seen.max(inlet.taken);
+            count = count.saturating_sub((inlet.taken - taken) as usize);
+            self.waiting -= ((seen - taken) - (inlet.seen - inlet.taken)) as usize;
             if inlet.seen == inlet.taken {
                 self.active.pop();
             }
         }
     }
 
-    fn active(&self) -> impl Iterator<Item = &Inlet> {
-        self.active
+    /// The boundary that had passed when the first of the waiting numbers was pushed.
+    fn since(&self) -> Option<Tick> {
+        let inlets = self
+            .active
             .iter()
-            .map(|number| &self.inlets[*number as usize])
+            .map(|&number| &self.inlets[number as usize]);
+        inlets.map(|inlet| Tick(inlet.since)).min()
     }
 }

@@ -49,7 +49,6 @@ use crate::slots::Slots;
 use crate::sync::thread::JoinHandle;
 use crate::sync::{AtomicU8, AtomicUsize, CachePadded, Mutex, Ordering};
 use crate::time::{Clock, ManualClock, Scale, Tick, nanos};
-use crate::tuning::SOON;
 use labels::Labels;
 use local::Registry;
 use periods::Periods;
@@ -66,6 +65,9 @@ pub(crate) struct Settings {
     pub(crate) name: &'static str,
     pub(crate) scale: Scale,
     pub(crate) clock: Clock,
+    /// A timeout of more than this waits in a late lane of the queue. Without end for a timer without a thread, whose driver comes
+    /// when the caller likes.
+    pub(crate) soon: Duration,
     /// `usize::MAX` for no limit.
     pub(crate) max_pending: usize,
     /// The timer thread drops the executor last: see `shutdown::join`.
@@ -87,7 +89,7 @@ pub(crate) struct Shared {
     settings: Settings,
     /// What a glance at the clock may be behind by.
     margin: u64,
-    /// A timeout that is due in more ticks than these, or so, waits in a late lane.
+    /// The setting `soon`, in ticks or more.
     soon: u64,
     lifecycle: Lifecycle,
     /// The first time on the timer's clock at which a timeout never fires. Written at the start.
@@ -150,7 +152,7 @@ impl Shared {
         let shared = Arc::new(Shared {
             id,
             margin: settings.clock.margin(settings.scale.tick()),
-            soon: nanos(SOON) / settings.scale.tick() + 1,
+            soon: nanos(settings.soon) / settings.scale.tick() + 1,
             least_slow: settings.slow_task.min(settings.scale.tick()),
             settings,
             lifecycle: Lifecycle::default(),
@@ -325,13 +327,8 @@ impl Shared {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, hashed_wheel_loom))]
 impl Shared {
-    pub(crate) fn driver(&self) -> &Mutex<Option<Box<dyn Driver>>> {
-        &self.driver
-    }
-
-    #[cfg(hashed_wheel_loom)]
     pub(crate) fn used_slots(&self) -> u32 {
         self.registry.pool.used_groups()
     }

@@ -10,7 +10,7 @@ use crate::error::RejectReason;
 use crate::slots::{Arming, Handle, Kind, Label, Place, Slot, StoredTask};
 use crate::sync::Ordering;
 use crate::time::{FOREVER, Tick, nanos};
-use crate::tuning::{LOOKAHEAD, SOON};
+use crate::tuning::LOOKAHEAD;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,7 +123,9 @@ impl Shared {
             early: self.early(id, early),
         };
         let place = self.slot(id).arm(vacant, task(), arming);
-        self.make_findable(id, due, place, lane, local, when);
+        if !self.is_found(id, due, place, when) {
+            self.enqueue(id, due, place, lane, local, when);
+        }
         // If this check misses a stop, the scan of that stop comes after the arming and finds it: see the head of `shutdown`.
         if self.lifecycle.is_shutdown() {
             if let Some(task) = self.unschedule(id) {
@@ -285,10 +287,9 @@ impl Shared {
     #[inline]
     pub(crate) fn make_findable_for(&self, id: SlotId, due: Tick, when: When) {
         let place = self.slot(id).place(due, self.lane(due, when));
-        if place != Place::Filed {
+        if !self.is_found(id, due, place, when) {
             // Not to a late lane: this call does not mark the slot, and might push it a thousand times before it is taken.
-            let lane = Lane::Soon;
-            self.with_local(|local| self.make_findable(id, due, place, lane, local, when));
+            self.with_local(|local| self.enqueue(id, due, place, Lane::Soon, local, when));
         }
     }
 
@@ -296,7 +297,7 @@ impl Shared {
     #[inline]
     fn lane(&self, due: Tick, when: When) -> Lane {
         let is_late = match when {
-            When::After(delay) => delay > SOON,
+            When::After(delay) => delay > self.settings.soon,
             // Reads no clock. If the timer thread is behind or asleep, a slot that is due soon may go to a late lane, where it is
             // found in time as well.
             When::At(_) => due.0 > self.processed.get() + self.soon,
@@ -304,26 +305,30 @@ impl Shared {
         if is_late { Lane::Late } else { Lane::Soon }
     }
 
-    /// C3 of `slots/slot/place.rs`: pushes the number of an armed slot if need be, and wakes the timer thread if it would be late.
+    /// Returns `true` if the timer thread will look at the slot in time. Wakes it for one that is queued, if it would be late.
     #[inline]
-    fn make_findable(
-        &self,
-        id: SlotId,
-        due: Tick,
-        place: Place,
-        lane: Lane,
-        local: &Local,
-        when: When,
-    ) {
-        let passed = || self.passed_for(when);
-        let shard = self.shard_of(local);
+    fn is_found(&self, id: SlotId, due: Tick, place: Place, when: When) -> bool {
         match place {
-            Place::Filed => {}
-            Place::Far if self.slots.far(id).load(Ordering::SeqCst) <= due.0 => {}
-            Place::Queued => self.queue.hasten(due, passed),
+            Place::Filed => true,
+            Place::Far => self.slots.far(id).load(Ordering::SeqCst) <= due.0,
+            Place::Queued => {
+                self.queue.hasten(due, || self.passed_for(when));
+                true
+            }
+            Place::Late => self.queue.expects(due),
+            Place::Nowhere => false,
+        }
+    }
+
+    /// C3 of `slots/slot/place.rs` for a slot that is not [found](Self::is_found) in time.
+    #[inline]
+    fn enqueue(&self, id: SlotId, due: Tick, place: Place, lane: Lane, local: &Local, when: When) {
+        let (shard, passed) = (self.shard_of(local), || self.passed_for(when));
+        match place {
             Place::Late => self.queue.expect(shard, due, false, passed),
+            // Without a mark, as any other call for it.
             Place::Far => self.queue.push(shard, Lane::Soon, id, due, passed),
-            Place::Nowhere => self.queue.push(shard, lane, id, due, passed),
+            _ => self.queue.push(shard, lane, id, due, passed),
         }
     }
 

@@ -48,8 +48,6 @@ pub(crate) struct Engine {
     reader: Reader,
     /// Slots whose numbers were taken from the queue when more waited than the budget allowed. The lowest stamp is last.
     backlog: Vec<Waiting>,
-    /// It leaves late numbers in the queue: see [`filing`].
-    pub(super) is_lazy: bool,
     /// Slots that may be transferred at one boundary.
     max_transfers: usize,
     /// Slots that may still be transferred before the next boundary.
@@ -78,7 +76,6 @@ impl Engine {
             wheel,
             reader: Reader::default(),
             backlog: Vec::new(),
-            is_lazy: false,
             max_transfers,
             transfer_budget: max_transfers,
             due: Vec::new(),

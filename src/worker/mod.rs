@@ -41,7 +41,6 @@ pub(crate) fn driver(
 
 impl Driver for Engine {
     fn run(&mut self, shared: &Arc<Shared>) {
-        self.is_lazy = true;
         while !shared.is_shutdown() {
             let passed = shared.passed();
             while self.step(shared, passed) {}

@@ -3,6 +3,7 @@
 use crate::error::ConfigError;
 use crate::shared::{Factory, Settings, Shared, named_thread};
 use crate::time::{Clock, ManualClock, Scale, nanos};
+use crate::tuning::SOON;
 use crate::worker::{self, AnyWheel, Executor};
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,9 +83,11 @@ impl Options {
         name: &'static str,
         wheel: AnyWheel,
     ) -> Arc<Shared> {
+        let has_thread = !is_driven && self.clock.is_none();
         let settings = Settings {
             name,
             scale,
+            soon: if has_thread { SOON } else { Duration::MAX },
             clock: match self.clock {
                 Some(clock) => Clock::Manual(clock),
                 // A glance may be behind by too much for a short tick.

@@ -8,10 +8,9 @@
 //!
 //! # Late numbers
 //!
-//! Most timeouts are cancelled long before they are due, and their slots armed again. So a thread of the timer's own is *lazy*: it
-//! leaves the numbers in the late lanes until the earliest due tick of their slots comes near. Then it takes them all, a
-//! [part](LATE_STEP) at a time beside its other work, and the more there are, the [earlier](Engine::late_at) it begins. A caller's
-//! loop, which turns when it likes, and a manual clock take them as they take the others.
+//! Most timeouts are cancelled long before they are due, and their slots armed again. So the timer thread leaves the numbers in the
+//! late lanes until the earliest due tick of their slots comes near. Then it takes them all, a [part](LATE_STEP) at a time beside its
+//! other work, and the more there are, the [earlier](Engine::late_at) it begins. Timers without a thread have no late numbers.
 
 use super::{Engine, Waiting};
 use crate::entry::{Entry, Lane, SlotId};
@@ -22,11 +21,10 @@ use crate::tuning::{LATE_STEP, MAX_DEAD, MEET_BATCH};
 use crate::wheel::Wheel;
 
 impl Engine {
-    /// Looks at the queue. Late numbers wait like others if this engine is not lazy, or one of their slots is due by `passed`.
+    /// Looks at the queue. Late numbers wait like others if one of their slots is due by `passed`.
     pub(super) fn look(&mut self, shared: &Shared, passed: Tick) {
         self.reader.look(shared.queue());
-        let late_due = self.reader.late_due();
-        if late_due <= passed || late_due != Tick::NEVER && !self.is_lazy {
+        if self.reader.late_due() <= passed {
             self.reader.open_late(shared.queue());
         }
     }

@@ -5,10 +5,10 @@
 
 use super::Engine;
 use crate::entry::SlotId;
-use crate::shared::{Driver, Settings, Shared};
+use crate::shared::{Settings, Shared};
 use crate::time::{Clock, Scale, Tick};
-use crate::tuning::{LATE_STEP, MAX_DEAD, SWEEP_STEP};
-use crate::{HashedWheelTimer, ManualClock, Timeout, TimerHandle};
+use crate::tuning::{LATE_STEP, MAX_DEAD, SOON, SWEEP_STEP};
+use crate::{ManualClock, Timeout, TimerHandle};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,38 +18,57 @@ const FAR: Duration = Duration::from_secs(3600);
 
 struct Bench {
     clock: ManualClock,
-    timer: HashedWheelTimer,
     shared: Arc<Shared>,
+    timer: TimerHandle,
     engine: Engine,
-    /// The timer's own, which has nothing to do meanwhile.
-    unused: Option<Box<dyn Driver>>,
 }
 
 impl Bench {
     fn new(max_transfers: usize) -> Bench {
+        Bench::with(max_transfers, Duration::MAX)
+    }
+
+    /// With late lanes, as a timer with a thread has them.
+    fn lazy(max_transfers: usize) -> Bench {
+        Bench::with(max_transfers, SOON)
+    }
+
+    fn with(max_transfers: usize, soon: Duration) -> Bench {
         let clock = ManualClock::new();
-        let timer = HashedWheelTimer::builder()
-            .tick_duration(TICK)
-            .max_transfers_per_tick(max_transfers)
-            .clock(&clock)
-            .build()
-            .unwrap();
-        timer.start().unwrap();
-        let shared = Arc::clone(timer.handle().shared());
-        let unused = shared.driver().lock().take();
+        let settings = Settings {
+            name: "bench",
+            scale: Scale::new(TICK.as_nanos() as u64),
+            clock: Clock::Manual(clock.clone()),
+            soon,
+            max_pending: usize::MAX,
+            has_executor: false,
+            is_driven: true,
+            fine_ticks: false,
+            slow_task: u64::MAX,
+            is_global: false,
+        };
+        let driver = crate::worker::driver(crate::worker::hashed(1), None, 1);
+        let shared = Shared::new(settings, driver, None);
+        shared.start_driven();
         Bench {
             clock,
-            timer,
+            timer: TimerHandle::new(Arc::clone(&shared)),
             shared,
             engine: Engine::new(crate::worker::hashed(512), None, max_transfers),
-            unused,
         }
     }
 
-    fn push(&self, count: usize, delay: Duration) {
-        for _ in 0..count {
-            self.timer.new_timeout(|_| {}, delay).unwrap();
-        }
+    /// Not at the clock's zero, where a difference and a sum are the same.
+    fn late() -> Bench {
+        let bench = Bench::new(usize::MAX);
+        bench.clock.advance(3 * FAR + TICK / 2);
+        bench
+    }
+
+    fn push(&self, count: usize, delay: Duration) -> Vec<Timeout> {
+        (0..count)
+            .map(|_| self.timer.new_timeout(|_| {}, delay).unwrap())
+            .collect()
     }
 
     fn transfer(&mut self) -> u64 {
@@ -84,55 +103,6 @@ impl Bench {
 }
 
 impl Drop for Bench {
-    /// The timer's driver goes back, or nobody could stop the timer.
-    fn drop(&mut self) {
-        *self.shared.driver().lock() = self.unused.take();
-    }
-}
-
-/// As [`Bench`], for a loop of the caller's.
-struct Loop {
-    clock: ManualClock,
-    shared: Arc<Shared>,
-    timer: TimerHandle,
-    engine: Engine,
-}
-
-impl Loop {
-    fn new() -> Loop {
-        let clock = ManualClock::new();
-        let settings = Settings {
-            name: "loop",
-            scale: Scale::new(TICK.as_nanos() as u64),
-            clock: Clock::Manual(clock.clone()),
-            max_pending: usize::MAX,
-            has_executor: false,
-            is_driven: true,
-            fine_ticks: false,
-            slow_task: u64::MAX,
-            is_global: false,
-        };
-        let driver = crate::worker::driver(crate::worker::hashed(1), None, 1);
-        let shared = Shared::new(settings, driver, None);
-        shared.start_driven();
-        // Not at the clock's zero, where a difference and a sum are the same.
-        clock.advance(3 * FAR + TICK / 2);
-        Loop {
-            clock,
-            timer: TimerHandle::new(Arc::clone(&shared)),
-            shared,
-            engine: Engine::new(crate::worker::hashed(512), None, usize::MAX),
-        }
-    }
-
-    fn push(&self, count: usize, delay: Duration) -> Vec<Timeout> {
-        (0..count)
-            .map(|_| self.timer.new_timeout(|_| {}, delay).unwrap())
-            .collect()
-    }
-}
-
-impl Drop for Loop {
     fn drop(&mut self) {
         self.shared.drop_driver();
         self.shared.drop_owner(false);
@@ -181,8 +151,8 @@ fn a_worker_without_room_does_not_sleep_beyond_the_next_boundary() {
 
 #[test]
 fn a_look_moves_nothing_and_the_very_next_boundary_has_work_while_anything_waits() {
-    let mut bench = Loop::new();
-    let next = |bench: &mut Loop| bench.engine.next_tick(&bench.shared);
+    let mut bench = Bench::late();
+    let next = |bench: &mut Bench| bench.engine.next_tick(&bench.shared);
     assert_eq!(next(&mut bench), Tick::NEVER);
     for delay in [100, 200, 5, 1] {
         bench.push(1, delay * TICK);
@@ -197,7 +167,7 @@ fn a_look_moves_nothing_and_the_very_next_boundary_has_work_while_anything_waits
 
 #[test]
 fn after_a_sleep_no_boundary_is_skipped_at_which_what_was_pushed_is_due() {
-    let mut bench = Loop::new();
+    let mut bench = Bench::late();
     bench
         .engine
         .skip_idle_ticks(&bench.shared, bench.shared.passed());
@@ -274,13 +244,6 @@ fn a_sweep_keeps_pace_with_what_comes_in_at_every_boundary() {
     }
 }
 
-/// An engine that leaves late numbers in the queue, and a clock that goes from boundary to boundary as its thread would.
-fn lazy(max_transfers: usize) -> Bench {
-    let mut bench = Bench::new(max_transfers);
-    bench.engine.is_lazy = true;
-    bench
-}
-
 impl Bench {
     /// One turn of the thread's loop at that boundary. Returns the next one that has work.
     fn turn(&mut self, passed: u64) -> u64 {
@@ -295,7 +258,7 @@ impl Bench {
 
 #[test]
 fn what_is_due_late_stays_in_the_queue_until_it_is_due() {
-    let mut bench = lazy(usize::MAX);
+    let mut bench = Bench::lazy(usize::MAX);
     bench.push(1_000, Duration::from_secs(30));
     bench.push(1, 2 * TICK);
     assert_eq!(bench.turn(0), 2);
@@ -313,7 +276,7 @@ fn what_is_due_late_stays_in_the_queue_until_it_is_due() {
 
 #[test]
 fn many_late_numbers_are_taken_in_parts_that_begin_earlier() {
-    let mut bench = lazy(usize::MAX);
+    let mut bench = Bench::lazy(usize::MAX);
     let parts = 5;
     bench.push(parts * LATE_STEP, Duration::from_secs(30));
     let begins = 3_000 - parts as u64;
@@ -331,7 +294,7 @@ fn many_late_numbers_are_taken_in_parts_that_begin_earlier() {
 
 #[test]
 fn late_numbers_keep_to_the_limit_of_transfers() {
-    let mut bench = lazy(2);
+    let mut bench = Bench::lazy(2);
     bench.push(7, Duration::from_secs(30));
     let mut boundary = bench.turn(0);
     while boundary < Tick::NEVER.0 {
@@ -348,14 +311,9 @@ fn late_numbers_keep_to_the_limit_of_transfers() {
 
 #[test]
 fn late_numbers_of_cancelled_timeouts_are_taken_when_there_are_many() {
-    let mut bench = lazy(usize::MAX);
-    let push = |bench: &Bench, count| -> Vec<Timeout> {
-        let far = Duration::from_secs(30);
-        (0..count)
-            .map(|_| bench.timer.new_timeout(|_| {}, far).unwrap())
-            .collect()
-    };
-    let cancelled = push(&bench, 3 * MAX_DEAD);
+    let mut bench = Bench::lazy(usize::MAX);
+    let far = Duration::from_secs(30);
+    let cancelled = bench.push(3 * MAX_DEAD, far);
     bench.turn(0);
     assert!(cancelled.iter().all(Timeout::cancel));
     bench.turn(1);
@@ -363,7 +321,7 @@ fn late_numbers_of_cancelled_timeouts_are_taken_when_there_are_many() {
     assert_eq!((stats.queued as usize, stats.transferred), (MAX_DEAD, 0));
     // Few enough are left alone, and serve the timeouts that use their slots again.
     drop(cancelled);
-    let again = push(&bench, 2 * MAX_DEAD);
+    let again = bench.push(2 * MAX_DEAD, far);
     let queued = bench.timer.stats().queued as usize;
     assert!(queued < 3 * MAX_DEAD, "{queued}");
     bench.turn(4_000);
@@ -413,7 +371,7 @@ fn an_entry_that_is_pushed_once_a_later_boundary_was_chosen_comes_first() {
 #[test]
 fn no_boundary_comes_before_what_waits_for_an_earlier_one() {
     const MANY: usize = 10_000;
-    let mut bench = Loop::new();
+    let mut bench = Bench::late();
     let later = Arc::new(AtomicU64::new(0));
     let fired = Arc::clone(&later);
     let (clock, task_clock) = (bench.clock.clone(), bench.clock.clone());
@@ -476,7 +434,7 @@ fn a_backlog_that_ends_with_the_budget_gives_its_memory_back() {
 
 #[test]
 fn the_few_dead_entries_that_a_plan_sweeps_are_counted() {
-    let mut bench = Loop::new();
+    let mut bench = Bench::late();
     let timeouts = bench.push(5, 5 * TICK);
     bench.engine.settle(&bench.shared);
     for timeout in &timeouts[..3] {
