@@ -141,7 +141,7 @@ impl TimerDriver {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_wake(&mut self, hook: impl Fn() + Send + Sync + 'static) {
-        self.shared.queue().set_hook(Some(Arc::new(hook)));
+        self.shared.queue().parker.set_hook(Some(Arc::new(hook)));
     }
 }
 

@@ -405,7 +405,7 @@ fn a_slot_that_is_armed_while_it_is_filed_far_away_is_found() {
 fn a_slot_that_waits_and_is_armed_for_sooner_wakes_the_worker() {
     explore([Place::Queued, Place::Nowhere, Place::Filed], || {
         let timer = Timer::new();
-        timer.queue.register_worker();
+        timer.queue.parker.register_worker();
         let callers = thread::spawn({
             let timer = Arc::clone(&timer);
             move || {
@@ -422,7 +422,9 @@ fn a_slot_that_waits_and_is_armed_for_sooner_wakes_the_worker() {
         while !finds(&mut worker) {
             // Another timeout is due at 7.
             let queue = &timer.queue;
-            queue.park_worker(Tick(7), true, || None, || finds(&mut worker));
+            queue
+                .parker
+                .sleep(Tick(7), true, || None, || finds(&mut worker));
         }
         let place = callers.join().unwrap();
         worker.finds(3);
@@ -589,7 +591,7 @@ fn a_mark_that_is_cleared_while_another_is_added_does_not_stay() {
 fn a_slot_that_waits_late_and_is_armed_for_less_late_wakes_the_worker() {
     explore([Place::Late], || {
         let timer = Timer::new();
-        timer.queue.register_worker();
+        timer.queue.parker.register_worker();
         let callers = thread::spawn({
             let timer = Arc::clone(&timer);
             move || {
@@ -605,7 +607,9 @@ fn a_slot_that_waits_late_and_is_armed_for_less_late_wakes_the_worker() {
         };
         while !knows(&mut worker) {
             let (queue, plan) = (&timer.queue, worker.reader.late_due());
-            queue.park_worker(plan, true, || None, || knows(&mut worker));
+            queue
+                .parker
+                .sleep(plan, true, || None, || knows(&mut worker));
         }
         let place = callers.join().unwrap();
         worker.finds(LATE);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A queue whose timer thread is this one.
 fn queue() -> Arc<Queue> {
     let queue = Queue::new();
-    queue.queue.register_worker();
+    queue.queue.parker.register_worker();
     queue
 }
 
@@ -50,7 +50,7 @@ impl Worker {
         let plan = self.plan();
         self.announced += 1;
         let queue = Arc::clone(&self.queue);
-        let slept = queue.queue.park_worker(
+        let slept = queue.queue.parker.sleep(
             plan,
             true,
             || None,
@@ -98,7 +98,7 @@ impl Worker {
             let (queue, lifecycle) = (Arc::clone(&self.queue), Arc::clone(&lifecycle));
             move || {
                 assert_eq!(lifecycle.request_stop(false), StopDecision::Running);
-                queue.queue.wake_worker();
+                queue.queue.parker.unpark();
             }
         });
         while !lifecycle.is_shutdown() {
@@ -195,7 +195,7 @@ fn two_pushes_to_two_shards_wake_the_worker_and_the_earlier_is_on_time() {
         for producer in producers {
             producer.join().unwrap();
         }
-        let woken = queue.queue.wakes();
+        let woken = queue.queue.parker.wakes();
         assert!(woken <= 2 * worker.announced, "each once for a plan");
         woken
     });
@@ -214,7 +214,7 @@ fn a_push_wakes_the_worker_in_place_of_one_that_is_suspended() {
         let queue = queue();
         let suspended = thread::spawn({
             let queue = Arc::clone(&queue);
-            move || queue.queue.begin_to_wake(Tick(7))
+            move || queue.queue.parker.begin_to_wake(Tick(7))
         });
         let producer = thread::spawn({
             let queue = Arc::clone(&queue);
@@ -235,7 +235,7 @@ fn stop_wakes_the_worker_in_place_of_one_that_is_suspended() {
         let queue = queue();
         let suspended = thread::spawn({
             let queue = Arc::clone(&queue);
-            move || queue.queue.begin_to_wake(Tick(7))
+            move || queue.queue.parker.begin_to_wake(Tick(7))
         });
         Worker::new(&queue).work_beside_stop();
         if suspended.join().unwrap() {
@@ -265,7 +265,7 @@ fn a_crowded_shard_wakes_the_worker_unless_it_could_do_nothing() {
             seen = queue.queue.len() > 0;
             seen
         };
-        queue.queue.park_worker(Tick(5), true, || None, look);
+        queue.queue.parker.sleep(Tick(5), true, || None, look);
         producer.join().unwrap();
         if seen {
             "seen in the last look"
@@ -282,7 +282,7 @@ fn a_crowded_shard_wakes_the_worker_unless_it_could_do_nothing() {
                 crowd(&queue);
                 // The boundary comes.
                 came.store(1, Ordering::SeqCst);
-                queue.queue.wake_worker();
+                queue.queue.parker.unpark();
             }
         });
         let mut before = false;
@@ -290,7 +290,7 @@ fn a_crowded_shard_wakes_the_worker_unless_it_could_do_nothing() {
             before = came.load(Ordering::SeqCst) == 1;
             before
         };
-        queue.queue.park_worker(Tick(5), false, || None, look);
+        queue.queue.parker.sleep(Tick(5), false, || None, look);
         assert_eq!(came.load(Ordering::SeqCst), 1, "woken by the clock alone");
         producer.join().unwrap();
         if before {

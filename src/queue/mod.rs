@@ -70,7 +70,6 @@ pub(crate) mod parker;
 mod reader;
 mod shard;
 
-pub(crate) use hook::Hook;
 pub(crate) use parker::WakeReason;
 pub(crate) use reader::Reader;
 pub(crate) use shard::Shard;
@@ -80,14 +79,14 @@ use crate::memory::{BoxTable, Table};
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::time::Tick;
 use parker::Parker;
-use std::time::Duration;
 
 /// See the module's head.
 pub(crate) struct PendingQueue {
     shards: BoxTable<Shard>,
     /// A bit for each shard that has something new.
     ready: Table<AtomicU64, { if cfg!(hashed_wheel_loom) { 1 } else { 64 } }>,
-    parker: Parker,
+    /// How the timer thread sleeps, and is woken.
+    pub(crate) parker: Parker,
     /// The earliest due tick in late lanes that the timer thread knows.
     late_due: AtomicU64,
 }
@@ -186,60 +185,6 @@ impl PendingQueue {
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
         self.shards.iter().map(|(_, shard)| shard.bytes()).sum()
-    }
-
-    /// How often a thread was woken, or asked to wake up.
-    #[cfg(all(test, hashed_wheel_loom))]
-    pub(crate) fn wakes(&self) -> usize {
-        self.parker.wakes()
-    }
-
-    /// Begins a wake-up as a push for `due` does, and leaves it incomplete, as if the thread were suspended there.
-    #[cfg(all(test, hashed_wheel_loom))]
-    pub(crate) fn begin_to_wake(&self, due: Tick) -> bool {
-        self.parker.begin_to_wake(due)
-    }
-
-    /// Makes the calling thread the one that is woken.
-    pub(crate) fn register_worker(&self) {
-        self.parker.register_worker();
-    }
-
-    /// Wakes the timer thread whatever its plan.
-    pub(crate) fn wake_worker(&self) {
-        self.parker.unpark();
-    }
-
-    /// Makes the caller's loop the one that is woken, by a hook that is set later.
-    pub(crate) fn register_loop(&self) {
-        self.parker.register_loop();
-    }
-
-    /// Sets what wakes the caller's loop, or removes it.
-    pub(crate) fn set_hook(&self, hook: Option<Hook>) {
-        self.parker.set_hook(hook);
-    }
-
-    /// Announces that the caller's loop sleeps until `plan`. From now on, a push of a slot that is due earlier calls the hook.
-    pub(crate) fn announce_plan(&self, plan: Tick) {
-        // No `ROOM`: a crowded shard does not wake it. Its numbers wait until the plan, or the next turn.
-        self.parker.announce(plan, false);
-    }
-
-    /// Ends the plan. Returns the boundary that had passed when the hook was called, or `None` if it was not called.
-    pub(crate) fn withdraw_plan(&self) -> Option<Tick> {
-        self.parker.withdraw()
-    }
-
-    /// Lets the timer thread sleep: see [`parker`].
-    pub(crate) fn park_worker(
-        &self,
-        plan: Tick,
-        room: bool,
-        until: impl FnOnce() -> Option<Duration>,
-        recheck: impl FnOnce() -> bool,
-    ) -> WakeReason {
-        self.parker.sleep(plan, room, until, recheck)
     }
 }
 

@@ -177,7 +177,7 @@ impl Parker {
 
     /// P2 and P3, as if the push were suspended then. Returns `true` if there was a plan for it to end.
     #[cfg(all(test, hashed_wheel_loom))]
-    pub(super) fn begin_to_wake(&self, due: Tick) -> bool {
+    pub(crate) fn begin_to_wake(&self, due: Tick) -> bool {
         let word = self.word.load(Ordering::SeqCst);
         self.claim(word, Tick::ZERO, |word| is_too_late(word, due, false))
             .is_some()
@@ -185,7 +185,7 @@ impl Parker {
 
     /// How often P4 was done.
     #[cfg(all(test, hashed_wheel_loom))]
-    pub(super) fn wakes(&self) -> usize {
+    pub(crate) fn wakes(&self) -> usize {
         self.sleeper.wakes()
     }
 

@@ -112,7 +112,7 @@ impl Shared {
 
     /// Called by the drop of the caller's driver: ends the timer as the owner's drop does.
     pub(crate) fn drop_driver(self: &Arc<Self>) {
-        self.queue.set_hook(None);
+        self.queue.parker.set_hook(None);
         self.end(true);
         self.end_on_drivers_side();
     }

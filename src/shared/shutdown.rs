@@ -99,10 +99,10 @@ fn end_running(shared: &Arc<Shared>) {
     if shared.settings.is_driven {
         end_and_leave_driver(shared);
         // Last: it may call the timer, and wait for its end.
-        return shared.queue.wake_worker();
+        return shared.queue.parker.unpark();
     }
     if shared.settings.clock.manual().is_none() {
-        return shared.queue.wake_worker();
+        return shared.queue.parker.unpark();
     }
     if shared.settings.has_executor {
         // Its drop may wait for a job that is this thread, or waits for it.

@@ -65,7 +65,7 @@ impl Shared {
     pub(crate) fn start_driven(&self) {
         let decision = self.lifecycle.begin_start();
         debug_assert_eq!(decision, StartDecision::Starting);
-        self.queue.register_loop();
+        self.queue.parker.register_loop();
         self.set_started();
         self.lifecycle.set_spawned();
     }
@@ -203,7 +203,7 @@ impl WorkerJob {
             self.handshake.advance(Outcome::Begun, DROPPED);
             return;
         };
-        shared.queue.register_worker();
+        shared.queue.parker.register_worker();
         let _slack = shared.settings.fine_ticks.then(ThreadSetting::finest_slack);
         let _slice = ThreadSetting::shortest_slice();
         shared.set_started();

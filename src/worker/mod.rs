@@ -101,7 +101,7 @@ fn sleep(shared: &Shared, engine: &mut Engine) {
         let time = shared.time_of(wakeup)?;
         Some(Duration::from_nanos(time.saturating_sub(shared.now())))
     };
-    let slept = shared.queue().park_worker(wakeup, room, until, || {
+    let slept = shared.queue().parker.sleep(wakeup, room, until, || {
         engine.next_tick(shared) < wakeup || shared.is_shutdown()
     });
     // Nothing was due before `wakeup`, nor before the push that ended the sleep.

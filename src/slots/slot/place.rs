@@ -49,7 +49,7 @@ use super::Slot;
 use crate::entry::{Entry, Lane, SlotId};
 use crate::slots::Slots;
 use crate::slots::word::{State, Word};
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{Ordering, fence};
 use crate::time::Tick;
 use crate::tuning::LOOKAHEAD;
 
@@ -204,26 +204,62 @@ impl<A> Slots<A> {
         counting
     }
 
+    /// The tick of the entry of a slot that counts, when the wheel has come to `now`.
+    #[inline]
+    fn filed_tick(&self, id: SlotId, now: Tick) -> Option<Tick> {
+        // Relaxed: only this thread writes them.
+        let filed = self.get(id).filed.load(Ordering::Relaxed);
+        tick_of(filed, now, || Tick(self.far(id).load(Ordering::Relaxed)))
+    }
+
     /// T3: returns the entry that the slot needs, or `None` if it needs none; the caller inserts it. The wheel has come to `now`.
     #[inline]
     pub(crate) fn file(&self, id: SlotId, now: Tick) -> Option<Entry> {
         let slot = self.get(id);
         let due = slot.find()?.due;
-        slot.file(due, now, || self.far(id))
-            .then(|| Entry::new(due, id))
+        if self.filed_tick(id, now).is_some_and(|tick| tick <= due) {
+            return None;
+        }
+        let filed = filed_at(due, now);
+        if filed & FAR != 0 {
+            self.far(id).store(due.0, Ordering::SeqCst);
+        }
+        // Release, with C2: a producer that reads this value reads this far tick, or a later value of it.
+        slot.filed.store(filed, Ordering::Release);
+        Some(Entry::new(due, id))
     }
 
-    /// Returns `true` if the slot does not need this entry. The caller then removes it.
+    /// Returns `true` if the slot does not need this entry. The caller then removes it: `filed` no longer names it.
     pub(crate) fn is_dead(&self, entry: Entry, now: Tick) -> bool {
-        let id = entry.slot();
-        self.get(id).is_dead(entry, now, || self.far(id))
+        let slot = self.get(entry.slot());
+        if self.filed_tick(entry.slot(), now) != Some(entry.due()) {
+            return true;
+        }
+        if slot.find().is_some() {
+            return false;
+        }
+        let filed = slot.filed.load(Ordering::Relaxed);
+        slot.filed.store(NONE, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let is_dead = slot.find().is_none();
+        if !is_dead {
+            // Armed meanwhile. If that was for an earlier tick, its number is pushed. Relaxed: the fence publishes the far tick.
+            slot.filed.store(filed, Ordering::Relaxed);
+        }
+        is_dead
     }
 
     /// Notes that an entry that counts was seen, until the slot is told to [forget](Slot::forget_seen) that. Returns `true` if an
     /// equal one was seen before.
     pub(crate) fn see(&self, entry: Entry, now: Tick) -> bool {
-        let id = entry.slot();
-        self.get(id).see(entry, now, || self.far(id))
+        let slot = self.get(entry.slot());
+        if self.filed_tick(entry.slot(), now) != Some(entry.due()) {
+            return false;
+        }
+        let filed = slot.filed.load(Ordering::Relaxed);
+        // Release, as in `file`: a caller that reads this value reads the far tick that belongs to it.
+        slot.filed.store(filed | SEEN, Ordering::Release);
+        filed & SEEN != 0
     }
 }
 
@@ -255,14 +291,6 @@ impl<A> Slot<A> {
         counts
     }
 
-    /// The tick of the entry that counts, when the wheel has come to `now`. `far` returns the place of the slot's far tick.
-    #[inline]
-    fn filed_tick<'a>(&self, now: Tick, far: impl Fn() -> &'a AtomicU64) -> Option<Tick> {
-        // Relaxed: only this thread writes them.
-        let filed = self.filed.load(Ordering::Relaxed);
-        tick_of(filed, now, || Tick(far().load(Ordering::Relaxed)))
-    }
-
     /// Due tick and stamp of the slot, if it is armed and not due never.
     #[inline]
     pub(crate) fn find(&self) -> Option<Found> {
@@ -272,52 +300,6 @@ impl<A> Slot<A> {
             due,
             stamp: self.stamp_of(word),
         })
-    }
-
-    /// T3 for a slot that was found due at `due`. Returns `true` if it needs an entry at that tick. `far` returns the place of its
-    /// far tick.
-    #[inline]
-    fn file<'a>(&self, due: Tick, now: Tick, far: impl Fn() -> &'a AtomicU64) -> bool {
-        if self.filed_tick(now, &far).is_some_and(|tick| tick <= due) {
-            return false;
-        }
-        let filed = filed_at(due, now);
-        if filed & FAR != 0 {
-            far().store(due.0, Ordering::SeqCst);
-        }
-        // Release, with C2: a producer that reads this value reads this far tick, or a later value of it.
-        self.filed.store(filed, Ordering::Release);
-        true
-    }
-
-    /// Returns `true` if the slot does not need this entry. The caller then removes it: `filed` no longer names it.
-    fn is_dead<'a>(&self, entry: Entry, now: Tick, far: impl Fn() -> &'a AtomicU64) -> bool {
-        if self.filed_tick(now, far) != Some(entry.due()) {
-            return true;
-        }
-        if self.find().is_some() {
-            return false;
-        }
-        let filed = self.filed.load(Ordering::Relaxed);
-        self.filed.store(NONE, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        let is_dead = self.find().is_none();
-        if !is_dead {
-            // Armed meanwhile. If that was for an earlier tick, its number is pushed. Relaxed: the fence publishes the far tick.
-            self.filed.store(filed, Ordering::Relaxed);
-        }
-        is_dead
-    }
-
-    /// Notes that the entry that counts was seen, and returns `true` if an equal one was seen before.
-    fn see<'a>(&self, entry: Entry, now: Tick, far: impl Fn() -> &'a AtomicU64) -> bool {
-        if self.filed_tick(now, far) != Some(entry.due()) {
-            return false;
-        }
-        let filed = self.filed.load(Ordering::Relaxed);
-        // Release, as in `file`: a caller that reads this value reads the far tick that belongs to it.
-        self.filed.store(filed | SEEN, Ordering::Release);
-        filed & SEEN != 0
     }
 
     /// Clears the mark of `see`. Not written if it is clear: the page may have been returned to the system.

@@ -14,7 +14,8 @@ impl Engine {
     pub(in crate::worker) fn announce_plan(&mut self, shared: &Shared) -> Option<Tick> {
         self.sweep_few(shared);
         let plan = self.plan(shared);
-        shared.queue().announce_plan(plan);
+        // No `ROOM`: a crowded shard does not wake the loop. Its numbers wait until the plan, or the next turn.
+        shared.queue().parker.announce(plan, false);
         self.planned = Some(plan);
         // The last look, after the announcement.
         (self.plan(shared) >= plan).then_some(plan)
@@ -53,7 +54,7 @@ impl Engine {
             return;
         };
         // As after the sleep of a thread: nothing was due before the plan, nor before the push that called the hook.
-        let pushed = shared.queue().withdraw_plan();
+        let pushed = shared.queue().parker.withdraw();
         let idle = pushed.unwrap_or_else(|| shared.passed());
         self.account_for_sleep(shared, idle.min(plan.previous()));
     }
