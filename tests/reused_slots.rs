@@ -347,3 +347,19 @@ fn a_loop_that_nothing_was_pending_for_is_woken_by_the_next_timeout() {
         assert!(driver.next_due().is_some());
     }
 }
+
+/// It is scheduled for late, then moved to sooner, and moved on by each packet that comes in. A loop that sleeps takes nothing
+/// meanwhile.
+#[test]
+fn a_timeout_that_is_moved_again_and_again_while_the_loop_sleeps_waits_once() {
+    for kind in [Kind::Hashed, Kind::Hierarchical] {
+        let (timer, mut driver) = kind.builder().tick(ms(1)).build_driven();
+        timer.new_timeout(|_| {}, ms(10)).unwrap();
+        assert!(driver.next_due().is_some());
+        let handshake = timer.new_timeout(|_| {}, Duration::from_secs(200)).unwrap();
+        for _ in 0..10_000 {
+            assert!(handshake.reset(Duration::from_secs(95)));
+        }
+        assert!(timer.stats().queued <= 2, "{:?}", timer.stats());
+    }
+}

@@ -5,7 +5,7 @@
 //! reads through the [`Reader`]. `slots/slot/place.rs` says which slots are pushed: not those whose number waits, nor those that
 //! the wheel will look at in time.
 //!
-//! A push takes no lock and waits for no thread. It costs one locked instruction, two more with every sixteenth, and up to four
+//! A push takes no lock and waits for no thread. It costs one locked instruction, two more with every sixteenth, and up to five
 //! when the timer thread has to be told. The wake-up itself may wait: in the hook of a driven timer, and in `unpark` where there is
 //! no futex. Every 496th push allocates two kilobytes, a block of `SegQueue`.
 //!
@@ -33,8 +33,8 @@
 //!
 //! # Late lanes
 //!
-//! A shard has two lanes. A number goes to the late one if its slot is due in more than a tenth of a second. Most of these slots are
-//! freed before, and armed for late again, while their numbers wait. So the timer thread leaves the late lanes alone until the
+//! A shard has two lanes. A call that arms a free slot puts its number into the late one if the slot is due in more than a tenth of a
+//! second. Most of these slots are freed before, and armed for late again, while their numbers wait. So the timer thread leaves the late lanes alone until the
 //! earliest of the slots is due. Each thread keeps, in its shard, the earliest due tick of the slots that it has pushed there or
 //! found there, in any shard. The timer thread publishes the earliest of these that it has seen, so that a `reset` to later has to
 //! read no more than that.
@@ -42,17 +42,17 @@
 //! ```text
 //! a call                                      opening the late lanes
 //! E1  push the number, or find its mark       O1  late_due = never, in the queue and each shard
-//! E2  is due before late_due of its shard,    O2  read how many were announced, in each shard
-//!     or of the queue?
+//! E2  is the slot due before late_due of      O2  read how many were announced, in each shard
+//!     the caller's shard, or of the queue?
 //! E3  yes: late_due = due, then as after P1
 //! ```
 //!
 //! These are sequentially consistent, too. *No slot is found too late*:
 //!
-//! - E3 takes the place of P1 in the argument above, and L3 reads `late_due` as well: the timer thread knows the tick, and opens the
-//!   lanes by then, unless O1 has cleared it. Then E1 comes before O1, and O2 sees the number.
-//! - E2 finds a tick that is early enough. If O1 has not cleared it, the lanes will be opened by then. If O1 clears it
-//!   later, E1 comes before O1.
+//! - *E3 is done.* L3 reads `late_due` as well, so with E3 for P1 the argument above shows that the timer thread learns the tick
+//!   before it sleeps beyond it. Only an O1 can erase the tick first. Then E1 came before that O1, and O2 sees the number.
+//! - *E2 finds a tick that is early enough.* That tick was announced so, and the lanes are opened by then. The O1 of that opening comes
+//!   after E2, and so after E1.
 //! - A number whose mark was found, and that O2 does not see, was taken in between: then the timer thread looks at the slot after
 //!   the arming, or will (T2 of `slots/slot/place.rs`).
 //!
@@ -61,8 +61,8 @@
 //! # The order of boundaries
 //!
 //! The timer thread reads the clock, then looks here, and until the next look processes no boundary after that reading. Before
-//! it processes a boundary, it takes all numbers that it has seen, up to `max_transfers_per_tick`. So, within that limit, a number
-//! that still waits belongs to a slot that is due at a later boundary.
+//! it processes a boundary, it takes all numbers that it has seen, up to `max_transfers_per_tick`; those of the late lanes only if one
+//! of their slots is due by then. So, within that limit, a number that still waits belongs to a slot that is due at a later boundary.
 
 mod blocks;
 mod hook;

@@ -12,8 +12,8 @@ pub(crate) struct Reader {
     late: Intake,
     /// The earliest due tick of the slots whose numbers wait in late lanes, as far as it was seen.
     late_due: Tick,
-    /// That tick has come: the late numbers that were seen count as waiting.
-    late_is_due: bool,
+    /// The late lanes were opened: their numbers count as waiting until the next `take`.
+    late_is_open: bool,
 }
 
 /// What the timer thread knows of one lane of all shards.
@@ -44,7 +44,7 @@ impl Default for Reader {
             soon: Intake::default(),
             late: Intake::default(),
             late_due: Tick::NEVER,
-            late_is_due: false,
+            late_is_open: false,
         }
     }
 }
@@ -76,7 +76,7 @@ impl Reader {
         }
     }
 
-    /// The earliest due tick of the slots whose numbers wait in late lanes: [`Tick::NEVER`] if none do.
+    /// The earliest due tick that a caller has announced for a slot in a late lane since these were opened, or [`Tick::NEVER`].
     pub(crate) fn late_due(&self) -> Tick {
         self.late_due
     }
@@ -98,7 +98,7 @@ impl Reader {
             self.late
                 .note(number, shard.lane(Lane::Late).pushed(), shard.since());
         }
-        self.late_is_due = true;
+        self.late_is_open = true;
     }
 
     fn set_late_due(&mut self, queue: &PendingQueue, due: Tick) {
@@ -109,7 +109,7 @@ impl Reader {
     /// Takes all numbers that wait, shard by shard, in blocks.
     pub(crate) fn take(&mut self, queue: &PendingQueue, take: &mut dyn FnMut(&[SlotId], Lane)) {
         self.soon.take(queue, Lane::Soon, usize::MAX, take);
-        if mem::take(&mut self.late_is_due) {
+        if mem::take(&mut self.late_is_open) {
             self.late.take(queue, Lane::Late, usize::MAX, take);
         }
     }
@@ -126,7 +126,7 @@ impl Reader {
 
     /// How many numbers wait. Late ones count once they are to be taken.
     pub(crate) fn waiting(&self) -> usize {
-        let late = if self.late_is_due {
+        let late = if self.late_is_open {
             self.late.waiting
         } else {
             0
@@ -136,7 +136,7 @@ impl Reader {
 
     /// The boundary that had passed when the first of the waiting numbers was pushed.
     pub(crate) fn waiting_since(&self) -> Option<Tick> {
-        let late = if self.late_is_due {
+        let late = if self.late_is_open {
             self.late.since()
         } else {
             None

@@ -5,7 +5,7 @@ use crate::entry::{Lane, SlotId};
 use crate::sync::{AtomicU8, AtomicU64, CachePadded, Ordering};
 use crate::time::Tick;
 
-/// See the module's head. Its producer is the only thread that writes to it, but for what is said below.
+/// See the module's head. Its producer writes to it; the timer thread writes `dirty`, `late_due` and how many it has taken.
 pub(crate) struct Shard {
     /// Its index in the queue.
     pub(super) number: u32,
@@ -19,8 +19,7 @@ struct Notice {
     dirty: AtomicU8,
     /// The boundary that had passed at that push.
     since: AtomicU64,
-    /// The earliest due tick of the slots that this thread has found or put in a late lane, since the timer thread took the
-    /// numbers of all late lanes.
+    /// The earliest due tick of the slots that this thread has found or put in a late lane, since the timer thread opened these.
     late_due: AtomicU64,
 }
 

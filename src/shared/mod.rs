@@ -65,8 +65,8 @@ pub(crate) struct Settings {
     pub(crate) name: &'static str,
     pub(crate) scale: Scale,
     pub(crate) clock: Clock,
-    /// A timeout of more than this waits in a late lane of the queue. Without end for a timer without a thread, whose driver comes
-    /// when the caller likes.
+    /// A timeout of more than this waits in a late lane of the queue. Without end for a timer that has no thread, as its driver comes
+    /// when the caller likes, or that may transfer only few slots at a tick.
     pub(crate) soon: Duration,
     /// `usize::MAX` for no limit.
     pub(crate) max_pending: usize,
@@ -86,7 +86,7 @@ pub(crate) struct Shared {
     // Read by every call, rarely written.
     /// Unique in the process.
     id: u64,
-    settings: Settings,
+    pub(crate) settings: Settings,
     /// What a glance at the clock may be behind by.
     margin: u64,
     /// The setting `soon`, in ticks or more.

@@ -3,7 +3,7 @@
 use crate::error::ConfigError;
 use crate::shared::{Factory, Settings, Shared, named_thread};
 use crate::time::{Clock, ManualClock, Scale, nanos};
-use crate::tuning::SOON;
+use crate::tuning::{LATE_STEP, SOON};
 use crate::worker::{self, AnyWheel, Executor};
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,11 +83,13 @@ impl Options {
         name: &'static str,
         wheel: AnyWheel,
     ) -> Arc<Shared> {
-        let has_thread = !is_driven && self.clock.is_none();
+        // Under a small limit, those that were left in the queue could not all be taken in time.
+        let takes_many = self.max_transfers >= 16 * LATE_STEP;
+        let has_late_lanes = !is_driven && self.clock.is_none() && takes_many;
         let settings = Settings {
             name,
             scale,
-            soon: if has_thread { SOON } else { Duration::MAX },
+            soon: if has_late_lanes { SOON } else { Duration::MAX },
             clock: match self.clock {
                 Some(clock) => Clock::Manual(clock),
                 // A glance may be behind by too much for a short tick.
@@ -103,5 +105,26 @@ impl Options {
         let driver = worker::driver(wheel, self.executor, self.max_transfers);
         let factory = self.factory.or_else(|| self.thread_name.map(named_thread));
         Shared::new(settings, driver, factory)
+    }
+}
+
+#[cfg(all(test, not(hashed_wheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::HashedWheelTimer;
+
+    #[test]
+    fn late_lanes_are_for_timers_that_have_a_thread_and_transfer_many_slots() {
+        let soon = |shared: &Shared| shared.settings.soon;
+        let builder = HashedWheelTimer::builder;
+        let with_limit = |limit| builder().max_transfers_per_tick(limit).build().unwrap();
+        assert_eq!(soon(builder().build().unwrap().handle().shared()), SOON);
+        let few = 16 * LATE_STEP - 1;
+        assert_eq!(soon(with_limit(few + 1).handle().shared()), SOON);
+        assert_eq!(soon(with_limit(few).handle().shared()), Duration::MAX);
+        let manual = builder().clock(&ManualClock::new()).build().unwrap();
+        assert_eq!(soon(manual.handle().shared()), Duration::MAX);
+        let (driven, _driver) = builder().build_driven().unwrap();
+        assert_eq!(soon(driven.shared()), Duration::MAX);
     }
 }

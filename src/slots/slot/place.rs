@@ -20,9 +20,9 @@
 //! - T3 may miss an arming whose C1 comes after T2. The C2 of that arming reads `none` or T3's tick, and pushes unless that tick is
 //!   early enough.
 //! - *T3 lowers `filed` without T1.* A producer that has relied on the later tick is due at that tick or after it.
-//! - *`queued` has a mark for each lane* of the queue. A number in a late lane is taken in time for the earliest slot that callers
-//!   [expect](crate::queue::PendingQueue::expect) there. So one mark is enough for a slot that is armed for late, while one that is
-//!   armed for soon is pushed although it waits late.
+//! - *`queued` has a mark for each lane* of the queue, as a slot can wait in both. A call for a late tick relies on either: the soon
+//!   lane is emptied earlier, and for the late one it [says](crate::queue::PendingQueue::expect) when the slot is due. A call for a
+//!   soon tick relies on the soon mark alone.
 //! - *Only a call that arms a free slot sets a mark*, if the slot is not filed far away. No other thread has a handle before
 //!   that call returns, so a thread that reads the mark may rely on its push. A `reset`, a periodic task's next run, a future's new task
 //!   and a call for a slot that is filed too late and far away push without it: two such calls for one slot may meet, and the
@@ -273,7 +273,7 @@ impl<A> Slot<A> {
         let rest = !(lane as u8);
         match lane {
             _ if queued & lane as u8 == 0 => {}
-            // No producer writes between load and store.
+            // While this mark is set, every producer finds the slot queued, and does not write.
             Lane::Soon => self.queued.store(queued & rest, Ordering::Relaxed),
             // A producer may add the mark of the soon lane.
             Lane::Late => drop(self.queued.fetch_and(rest, Ordering::Relaxed)),

@@ -10,7 +10,8 @@
 //!
 //! Most timeouts are cancelled long before they are due, and their slots armed again. So the timer thread leaves the numbers in the
 //! late lanes until the earliest due tick of their slots comes near. Then it takes them all, a [part](LATE_STEP) at a time beside its
-//! other work, and the more there are, the [earlier](Engine::late_at) it begins. Timers without a thread have no late numbers.
+//! other work, and the more there are, the [earlier](Engine::late_at) it begins. A timer without a thread has no late numbers, nor
+//! has one that may transfer few slots at a tick.
 
 use super::{Engine, Waiting};
 use crate::entry::{Entry, Lane, SlotId};
@@ -47,18 +48,18 @@ impl Engine {
         }
     }
 
-    /// Transfers some slots whose numbers wait in late lanes, if it is time for that, or many of them are dead. Returns `true` if
-    /// it did.
+    /// Transfers a part of the slots whose numbers wait in late lanes, or all if few are left. If it is time for that, or many of
+    /// them are dead; returns `true` then.
     pub(in crate::worker) fn take_late(&mut self, shared: &Shared, passed: Tick) -> bool {
         let (late, late_at) = (self.reader.late_len(), self.late_at(shared));
-        if late_at == Tick::NEVER || self.transfer_budget == 0 {
+        if late_at == Tick::NEVER || self.transfer_budget < LATE_STEP {
             return false;
         }
         let has_many_dead = || late > MAX_DEAD && late as u64 > shared.pending() + MAX_DEAD as u64;
         if late_at > passed && !has_many_dead() {
             return false;
         }
-        if late > LATE_STEP && self.transfer_budget > 2 * LATE_STEP {
+        if late > LATE_STEP {
             self.file_taken(shared, |reader, take| {
                 reader.take_late(shared.queue(), LATE_STEP, take);
             });
@@ -69,15 +70,14 @@ impl Engine {
         true
     }
 
-    /// When to begin to take late numbers, so that there is a millisecond for each part: [`Tick::NEVER`] if none wait. What
-    /// waits at that tick goes with its own transfer.
+    /// When to begin to take late numbers: [`Tick::NEVER`] if none wait. For each part there are as many ticks as make a millisecond,
+    /// and one more; the last is taken at the due tick itself.
     pub(super) fn late_at(&self, shared: &Shared) -> Tick {
         let (due, late) = (self.reader.late_due(), self.reader.late_len());
-        let part = LATE_STEP.min(self.max_transfers);
-        if due == Tick::NEVER || late <= part {
+        if due == Tick::NEVER || late <= LATE_STEP {
             return due;
         }
-        let ticks = late.div_ceil(part) as u64 * (1_000_000 / shared.scale().tick() + 1);
+        let ticks = late.div_ceil(LATE_STEP) as u64 * (1_000_000 / shared.scale().tick() + 1);
         Tick(due.0.saturating_sub(ticks))
     }
 

@@ -29,8 +29,8 @@ impl Bench {
     }
 
     /// With late lanes, as a timer with a thread has them.
-    fn lazy(max_transfers: usize) -> Bench {
-        Bench::with(max_transfers, SOON)
+    fn lazy() -> Bench {
+        Bench::with(usize::MAX, SOON)
     }
 
     fn with(max_transfers: usize, soon: Duration) -> Bench {
@@ -258,7 +258,7 @@ impl Bench {
 
 #[test]
 fn what_is_due_late_stays_in_the_queue_until_it_is_due() {
-    let mut bench = Bench::lazy(usize::MAX);
+    let mut bench = Bench::lazy();
     bench.push(1_000, Duration::from_secs(30));
     bench.push(1, 2 * TICK);
     assert_eq!(bench.turn(0), 2);
@@ -276,7 +276,7 @@ fn what_is_due_late_stays_in_the_queue_until_it_is_due() {
 
 #[test]
 fn many_late_numbers_are_taken_in_parts_that_begin_earlier() {
-    let mut bench = Bench::lazy(usize::MAX);
+    let mut bench = Bench::lazy();
     let parts = 5;
     bench.push(parts * LATE_STEP, Duration::from_secs(30));
     let begins = 3_000 - parts as u64;
@@ -293,25 +293,8 @@ fn many_late_numbers_are_taken_in_parts_that_begin_earlier() {
 }
 
 #[test]
-fn late_numbers_keep_to_the_limit_of_transfers() {
-    let mut bench = Bench::lazy(2);
-    bench.push(7, Duration::from_secs(30));
-    let mut boundary = bench.turn(0);
-    while boundary < Tick::NEVER.0 {
-        let before = bench.timer.stats();
-        boundary = bench.turn(boundary);
-        let moved = bench.timer.stats().transferred - before.transferred;
-        assert!(moved <= 4, "{moved} at two boundaries at most");
-    }
-    assert_eq!(
-        (bench.timer.stats().expired, bench.timer.stats().tick),
-        (7, 3_000)
-    );
-}
-
-#[test]
 fn late_numbers_of_cancelled_timeouts_are_taken_when_there_are_many() {
-    let mut bench = Bench::lazy(usize::MAX);
+    let mut bench = Bench::lazy();
     let far = Duration::from_secs(30);
     let cancelled = bench.push(3 * MAX_DEAD, far);
     bench.turn(0);
