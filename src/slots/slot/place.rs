@@ -206,9 +206,9 @@ impl<A> Slots<A> {
 
     /// The tick of the entry of a slot that counts, when the wheel has come to `now`.
     #[inline]
-    fn filed_tick(&self, id: SlotId, now: Tick) -> Option<Tick> {
+    fn filed_tick(&self, slot: &Slot<A>, id: SlotId, now: Tick) -> Option<Tick> {
         // Relaxed: only this thread writes them.
-        let filed = self.get(id).filed.load(Ordering::Relaxed);
+        let filed = slot.filed.load(Ordering::Relaxed);
         tick_of(filed, now, || Tick(self.far(id).load(Ordering::Relaxed)))
     }
 
@@ -217,7 +217,10 @@ impl<A> Slots<A> {
     pub(crate) fn file(&self, id: SlotId, now: Tick) -> Option<Entry> {
         let slot = self.get(id);
         let due = slot.find()?.due;
-        if self.filed_tick(id, now).is_some_and(|tick| tick <= due) {
+        if self
+            .filed_tick(slot, id, now)
+            .is_some_and(|tick| tick <= due)
+        {
             return None;
         }
         let filed = filed_at(due, now);
@@ -232,7 +235,7 @@ impl<A> Slots<A> {
     /// Returns `true` if the slot does not need this entry. The caller then removes it: `filed` no longer names it.
     pub(crate) fn is_dead(&self, entry: Entry, now: Tick) -> bool {
         let slot = self.get(entry.slot());
-        if self.filed_tick(entry.slot(), now) != Some(entry.due()) {
+        if self.filed_tick(slot, entry.slot(), now) != Some(entry.due()) {
             return true;
         }
         if slot.find().is_some() {
@@ -253,7 +256,7 @@ impl<A> Slots<A> {
     /// equal one was seen before.
     pub(crate) fn see(&self, entry: Entry, now: Tick) -> bool {
         let slot = self.get(entry.slot());
-        if self.filed_tick(entry.slot(), now) != Some(entry.due()) {
+        if self.filed_tick(slot, entry.slot(), now) != Some(entry.due()) {
             return false;
         }
         let filed = slot.filed.load(Ordering::Relaxed);
