@@ -102,7 +102,8 @@ pub(super) fn begin(server: &Server) -> Result<(), String> {
 
 pub(super) fn ask(server: &Server, sql: &str) -> Result<Vec<Row>, String> {
     let mut client = Client::connect(&server.url(), NoTls).map_err(text)?;
-    client.query(sql, &[]).map_err(text)
+    let failed = |error| format!("{sql}: {error:?}");
+    client.query(sql, &[]).map_err(failed)
 }
 
 pub(super) fn count(server: &Server, what: &str) -> Result<u64, String> {
