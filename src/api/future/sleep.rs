@@ -56,11 +56,9 @@ pub struct Sleep {
 }
 
 enum Stage {
-    /// Not polled yet. The label is the slot's once it is armed.
-    New(Label),
     Armed(Timeout, WakerId),
-    /// With the answer to every further poll.
-    Over(Result<(), RejectReason>, Label),
+    /// Over, with the answer to every further poll; `None` before the first. While it is armed, the slot has the label.
+    Unarmed(Option<Result<(), RejectReason>>, Label),
 }
 
 /// The identity of the waker in the slot: what [`Waker::will_wake`] would compare. It is that of the clone, which the slot
@@ -94,14 +92,14 @@ impl Sleep {
         Sleep {
             timer: Arc::clone(timer.shared()),
             deadline,
-            stage: Stage::New(timer.label()),
+            stage: Stage::Unarmed(None, timer.label()),
         }
     }
 
     fn label(&self) -> Label {
         match &self.stage {
             Stage::Armed(timeout, _) => timeout.label_number(),
-            Stage::New(label) | Stage::Over(_, label) => *label,
+            Stage::Unarmed(_, label) => *label,
         }
     }
 
@@ -116,7 +114,7 @@ impl Sleep {
 
     /// Returns `true` if it has not been armed, or moved since it was over.
     pub(super) fn is_new(&self) -> bool {
-        matches!(self.stage, Stage::New(_))
+        matches!(self.stage, Stage::Unarmed(None, _))
     }
 
     /// Its deadline; `None` if it never ends.
@@ -152,9 +150,8 @@ impl Sleep {
     /// ```
     pub fn is_elapsed(&self) -> bool {
         match &self.stage {
-            Stage::New(_) => false,
             Stage::Armed(timeout, _) => matches!(timeout.phase(), Phase::Running | Phase::Expired),
-            Stage::Over(end, _) => end.is_ok(),
+            Stage::Unarmed(end, _) => matches!(end, Some(Ok(()))),
         }
     }
 
@@ -223,13 +220,16 @@ impl Sleep {
             }
         }
         // If it is just being fired, its waker is woken spuriously, and the poll that follows schedules it again.
-        self.stage = Stage::New(self.label());
+        self.stage = Stage::Unarmed(None, self.label());
     }
 
     /// Returns `true` if its timer has stopped, and a poll has said so.
     #[cfg(feature = "stream")]
     pub(super) fn is_stopped(&self) -> bool {
-        matches!(self.stage, Stage::Over(Err(RejectReason::Stopped), _))
+        matches!(
+            self.stage,
+            Stage::Unarmed(Some(Err(RejectReason::Stopped)), _)
+        )
     }
 
     /// Schedules a timeout that wakes the caller, if that has not been done, and waits for it.
@@ -255,7 +255,7 @@ impl Sleep {
                 Poll::Pending
             }
             Err((task, reason)) => {
-                self.stage = Stage::Over(Err(reason.copy()), label);
+                self.stage = Stage::Unarmed(Some(Err(reason.copy())), label);
                 drop(task);
                 Poll::Ready(Err(reason))
             }
@@ -268,9 +268,9 @@ impl Sleep {
         let end = loop {
             let (timeout, last) = match &mut self.stage {
                 Stage::Armed(timeout, last) => (timeout, last),
-                Stage::Over(Ok(()), _) => return Poll::Ready(Ok(())),
-                Stage::Over(Err(reason), _) => return Poll::Ready(Err(reason.copy())),
-                Stage::New(_) => return Poll::Pending,
+                Stage::Unarmed(Some(Ok(())), _) => return Poll::Ready(Ok(())),
+                Stage::Unarmed(Some(Err(reason)), _) => return Poll::Ready(Err(reason.copy())),
+                Stage::Unarmed(None, _) => return Poll::Pending,
             };
             match timeout.phase() {
                 Phase::Running | Phase::Expired => break Ok(()),
@@ -297,14 +297,14 @@ impl Sleep {
                 }
             }
         };
-        self.stage = Stage::Over(end, self.label());
+        self.stage = Stage::Unarmed(Some(end), self.label());
         self.check(waker)
     }
 
     /// Ends the sleep without its waker. Returns `false` if its timeout has fired, or was stopped.
     #[cold]
     fn expire(&mut self) -> bool {
-        let over = Stage::Over(Ok(()), self.label());
+        let over = Stage::Unarmed(Some(Ok(())), self.label());
         // First: the drop of the waker may panic.
         let armed = mem::replace(&mut self.stage, over);
         let expired = matches!(&armed, Stage::Armed(timeout, _) if timeout.expire());
@@ -324,7 +324,7 @@ impl Future for Sleep {
             && self.timer.clock().has_passed(self.deadline)
             && self.timer.state() != TimerState::Shutdown
         {
-            self.stage = Stage::Over(Ok(()), self.label());
+            self.stage = Stage::Unarmed(Some(Ok(())), self.label());
             return Poll::Ready(Ok(()));
         }
         self.poll_timeout(cx.waker())
@@ -343,11 +343,11 @@ impl Drop for Sleep {
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
-            Stage::New(_) => "new",
+            Stage::Unarmed(None, _) => "new",
             Stage::Armed(..) => "waiting",
-            Stage::Over(Ok(()), _) => "over",
-            Stage::Over(Err(RejectReason::Stopped), _) => "stopped",
-            Stage::Over(Err(_), _) => "refused",
+            Stage::Unarmed(Some(Ok(())), _) => "over",
+            Stage::Unarmed(Some(Err(RejectReason::Stopped)), _) => "stopped",
+            Stage::Unarmed(Some(Err(_)), _) => "refused",
         };
         let remaining = self.deadline.saturating_sub(self.timer.now());
         f.debug_struct("Sleep")
