@@ -1,8 +1,6 @@
 //! The constants that were chosen, not derived: each with the reason for its value. They change the timer's costs, not its
 //! results. Models use smaller ones, so that they reach the end of a block or a cache.
 
-use std::time::Duration;
-
 const MODEL: bool = cfg!(hashed_wheel_loom);
 
 // ── between threads ───────────────────────────────────────────────────────────────────────────
@@ -13,7 +11,7 @@ pub(crate) const QUEUE_BLOCK: usize = if MODEL { 2 } else { 16 };
 /// millisecond, so the wake-up costs little in comparison. A caller's loop is not woken.
 pub(crate) const CROWD: u64 = if MODEL { 4 } else { 4096 };
 /// A timeout that is due later than this waits in a late lane. Most of those are cancelled before; of shorter ones, many fire.
-pub(crate) const SOON: Duration = Duration::from_millis(100);
+pub(crate) const SOON_NANOS: u64 = 100_000_000;
 /// Free slots that a thread keeps: two pages of slots, so that a thread that schedules and cancels by turns does not go to the pool
 /// each time.
 pub(crate) const SLOT_CACHE: usize = if MODEL { 4 } else { 128 };

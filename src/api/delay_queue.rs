@@ -141,7 +141,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// As for `new_timeout`.
     #[inline]
     pub fn insert(&self, value: T, delay: Duration) -> Result<DelayKey, Rejected<T>> {
-        self.insert_when(value, When::After(delay))
+        self.insert_when(value, When::after(delay))
     }
 
     /// Inserts a value that is due at a moment. Reads no clock. A moment that has passed counts as a zero delay.

@@ -44,7 +44,7 @@ impl TimerHandle {
     where
         F: FnOnce(&Timeout) + Send + 'static,
     {
-        self.schedule_once(task, When::After(delay))
+        self.schedule_once(task, When::after(delay))
     }
 
     /// Schedules `task` as [`new_timeout`](Self::new_timeout) does, for a moment instead of a delay: at the first

@@ -48,7 +48,7 @@ use crate::queue::PendingQueue;
 use crate::slots::Slots;
 use crate::sync::thread::JoinHandle;
 use crate::sync::{AtomicU8, AtomicUsize, CachePadded, Mutex, Ordering};
-use crate::time::{Clock, ManualClock, Scale, Tick, nanos};
+use crate::time::{Clock, ManualClock, Scale, Tick};
 use labels::Labels;
 use local::Registry;
 use periods::Periods;
@@ -65,9 +65,9 @@ pub(crate) struct Settings {
     pub(crate) name: &'static str,
     pub(crate) scale: Scale,
     pub(crate) clock: Clock,
-    /// A timeout of more than this waits in a late lane of the queue. Without end for a timer that has no thread, as its driver comes
-    /// when the caller likes, or that may transfer only few slots at a tick.
-    pub(crate) soon: Duration,
+    /// Nanoseconds; a timeout of more than this waits in a late lane of the queue. Without end for a timer that has no thread, as its
+    /// driver comes when the caller likes, or that may transfer only few slots at a tick.
+    pub(crate) soon: u64,
     /// `usize::MAX` for no limit.
     pub(crate) max_pending: usize,
     /// The timer thread drops the executor last: see `shutdown::join`.
@@ -152,7 +152,7 @@ impl Shared {
         let shared = Arc::new(Shared {
             id,
             margin: settings.clock.margin(settings.scale.tick()),
-            soon: nanos(settings.soon) / settings.scale.tick() + 1,
+            soon: settings.soon / settings.scale.tick() + 1,
             least_slow: settings.slow_task.min(settings.scale.tick()),
             settings,
             lifecycle: Lifecycle::default(),

@@ -69,4 +69,4 @@ pub(crate) fn reclaim() {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

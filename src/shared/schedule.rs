@@ -17,13 +17,21 @@ use std::time::Duration;
 /// Stands for a distance between deadline and boundary that does not fit the slot's 32 bits. `Shared::very_early` has it.
 const VERY_EARLY: u32 = u32::MAX;
 
-/// The deadline of a timeout, as the caller gives it.
+/// The deadline of a timeout, as the caller gives it, in nanoseconds. Two words, which are passed in registers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum When {
-    /// This long after the call.
-    After(Duration),
+    /// So long after the call.
+    After(u64),
     /// At this time on the timer's clock.
     At(u64),
+}
+
+impl When {
+    /// So long after the call.
+    #[inline]
+    pub(crate) fn after(delay: Duration) -> When {
+        When::After(nanos(delay))
+    }
 }
 
 /// A task that was not scheduled.
@@ -76,7 +84,7 @@ impl Shared {
     #[cold]
     fn start_and_reserve(self: &Arc<Self>, when: &mut When) -> Result<(), RejectReason> {
         if let (true, When::After(delay)) = (self.start()?, *when) {
-            *when = When::At(self.started_at().saturating_add(nanos(delay)));
+            *when = When::At(self.started_at().saturating_add(delay));
         }
         self.reserve_pending()
     }
@@ -167,10 +175,30 @@ impl Shared {
     }
 
     /// The due tick, and how long before that the deadline lies.
-    #[inline]
+    ///
+    /// A call, so that it is compiled once: `schedule` is inlined into the code of users.
+    #[inline(never)]
     pub(crate) fn due(&self, when: When) -> (Tick, u64) {
-        let (due, deadline) = self.deadline(when);
-        (due, self.end_of(due).saturating_sub(deadline))
+        let delay = match when {
+            When::At(time) => return self.due_at(time, when),
+            When::After(delay) => delay,
+        };
+        if let Some(now) = self.settings.clock.glance() {
+            let (due, early) = self.due_at(now.saturating_add(delay), when);
+            // Otherwise the due tick is in doubt: had the glance not been behind, it might be the next one.
+            if early >= self.margin {
+                return (due, early);
+            }
+        }
+        self.due_after(delay)
+    }
+
+    /// As `due`, when the system's clock has to be read. A call of its own, in tail position, so that the usual path
+    /// saves no registers.
+    #[cold]
+    fn due_after(&self, delay: u64) -> (Tick, u64) {
+        let at = self.settings.clock.ordered().saturating_add(delay);
+        self.due_at(at, When::After(delay))
     }
 
     /// The distance from deadline to boundary as the slot stores it. The caller has armed or moved the timeout, or is about to arm
@@ -212,45 +240,11 @@ impl Shared {
         self.end_of(due).saturating_sub(early)
     }
 
-    /// The due tick and the deadline.
-    #[inline]
-    fn deadline(&self, when: When) -> (Tick, u64) {
-        match when {
-            When::After(delay) => {
-                if let Some(now) = self.settings.clock.glance() {
-                    let (due, deadline) = self.due_at(now.saturating_add(nanos(delay)), when);
-                    if !self.is_in_doubt(due, deadline) {
-                        return (due, deadline);
-                    }
-                }
-                self.deadline_after(delay)
-            }
-            When::At(time) => self.due_at(time, when),
-        }
-    }
-
-    /// Returns `true` if a deadline that counts from a glance at the clock would have another due tick had the glance not been
-    /// behind by up to the margin: `time::counter` has the argument.
-    #[inline]
-    fn is_in_doubt(&self, due: Tick, deadline: u64) -> bool {
-        // Exact although it may overflow: the difference is at most a tick.
-        let boundary = due.0.wrapping_mul(self.settings.scale.tick());
-        boundary.wrapping_sub(deadline) < self.margin
-    }
-
-    /// As `deadline`, when the system's clock has to be read. A call of its own, in tail position, so that the usual path
-    /// saves no registers.
-    #[cold]
-    fn deadline_after(&self, delay: Duration) -> (Tick, u64) {
-        let at = self.settings.clock.ordered().saturating_add(nanos(delay));
-        self.due_at(at, When::After(delay))
-    }
-
     #[inline]
     fn due_at(&self, at: u64, when: When) -> (Tick, u64) {
         // Relaxed: the caller has read STARTED or a later state with Acquire.
         if at >= self.end.load(Ordering::Relaxed) {
-            return self.no_deadline(at);
+            return self.due_never(at);
         }
         let mut deadline = at.saturating_sub(self.lifecycle.started_at());
         let mut due = self.settings.scale.due_in_time(deadline);
@@ -259,13 +253,11 @@ impl Shared {
             due = self.processed();
             deadline = self.end_of(due);
         }
-        // A manual clock stands on the boundary whose tasks are running, so the next one is the earliest.
-        let coming = self
-            .settings
-            .clock
-            .manual()
-            .map_or(0, |_| self.processed.get() + 1);
-        (due.max(Tick(coming)), deadline)
+        if self.settings.clock.manual().is_some() {
+            // It stands on the boundary whose tasks are running.
+            due = due.max(self.processed().next());
+        }
+        (due, self.end_of(due).saturating_sub(deadline))
     }
 
     /// Returns `true` if the timer has begun to process the boundary of a deadline on its clock, or a later one.
@@ -275,12 +267,12 @@ impl Shared {
     }
 
     #[cold]
-    fn no_deadline(&self, at: u64) -> (Tick, u64) {
+    fn due_never(&self, at: u64) -> (Tick, u64) {
         let deadline = match at {
             FOREVER => FOREVER,
             at => at.saturating_sub(self.lifecycle.started_at()),
         };
-        (Tick::NEVER, deadline)
+        (Tick::NEVER, FOREVER - deadline)
     }
 
     /// Sees to it that the timer thread finds an armed slot in time, which is due at `due`. For a slot that was armed before.

@@ -172,7 +172,7 @@ impl Timeout {
     /// ```
     #[inline]
     pub fn reset(&self, delay: Duration) -> bool {
-        self.reset_to(When::After(delay))
+        self.reset_to(When::after(delay))
     }
 
     #[inline]

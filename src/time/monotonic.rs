@@ -79,6 +79,7 @@ impl Monotonic {
     }
 
     /// [`Monotonic::recent`], if the system's clock need not be read for it.
+    #[inline]
     pub(crate) fn glance(&self) -> Option<u64> {
         let origin = self.counted?;
         Some(counter::glance()?.saturating_sub(origin))

@@ -6,7 +6,6 @@ use crate::shared::{Activity, Job, Shared, TaskName, Timeout, When};
 use crate::slots::{Kind, ReleaseResult, Running, StoredTask};
 use crate::time::{FOREVER, Period, Tick, nanos, next_at_fixed_rate};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Takes jobs.
 pub(crate) type Executor = Box<dyn Fn(Job) + Send + Sync>;
@@ -118,7 +117,7 @@ fn next_run(shared: &Shared, last: u64, period: Period) -> u64 {
 /// Sees to it that the timer thread finds a slot that was armed for its next run. It may have been cancelled and freed since.
 fn make_findable(shared: &Shared, id: SlotId, again: Option<Tick>) {
     if let Some(due) = again {
-        shared.make_findable_for(id, due, When::After(Duration::ZERO));
+        shared.make_findable_for(id, due, When::After(0));
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::ConfigError;
 use crate::shared::{Factory, Settings, Shared, named_thread};
 use crate::time::{Clock, ManualClock, Scale, nanos};
-use crate::tuning::{LATE_STEP, SOON};
+use crate::tuning::{LATE_STEP, SOON_NANOS};
 use crate::worker::{self, AnyWheel, Executor};
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,7 +89,7 @@ impl Options {
         let settings = Settings {
             name,
             scale,
-            soon: if has_late_lanes { SOON } else { Duration::MAX },
+            soon: if has_late_lanes { SOON_NANOS } else { u64::MAX },
             clock: match self.clock {
                 Some(clock) => Clock::Manual(clock),
                 // A glance may be behind by too much for a short tick.
@@ -118,13 +118,16 @@ mod tests {
         let soon = |shared: &Shared| shared.settings.soon;
         let builder = HashedWheelTimer::builder;
         let with_limit = |limit| builder().max_transfers_per_tick(limit).build().unwrap();
-        assert_eq!(soon(builder().build().unwrap().handle().shared()), SOON);
+        assert_eq!(
+            soon(builder().build().unwrap().handle().shared()),
+            SOON_NANOS
+        );
         let few = 16 * LATE_STEP - 1;
-        assert_eq!(soon(with_limit(few + 1).handle().shared()), SOON);
-        assert_eq!(soon(with_limit(few).handle().shared()), Duration::MAX);
+        assert_eq!(soon(with_limit(few + 1).handle().shared()), SOON_NANOS);
+        assert_eq!(soon(with_limit(few).handle().shared()), u64::MAX);
         let manual = builder().clock(&ManualClock::new()).build().unwrap();
-        assert_eq!(soon(manual.handle().shared()), Duration::MAX);
+        assert_eq!(soon(manual.handle().shared()), u64::MAX);
         let (driven, _driver) = builder().build_driven().unwrap();
-        assert_eq!(soon(driven.shared()), Duration::MAX);
+        assert_eq!(soon(driven.shared()), u64::MAX);
     }
 }

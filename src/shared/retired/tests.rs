@@ -28,7 +28,7 @@ fn timer_with(timeouts: usize) -> (HashedWheelTimer, Vec<Timeout>, Weak<Shared>,
 }
 
 /// The list is the process's: what another test's thread has taken from it, that thread drops a moment later.
-fn assert_gone(memory: &Weak<Shared>) {
+pub(in crate::shared) fn assert_gone(memory: &Weak<Shared>) {
     let patience = Instant::now() + Duration::from_secs(60);
     while memory.strong_count() > 0 {
         assert!(Instant::now() < patience, "the memory is still there");

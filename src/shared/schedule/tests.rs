@@ -1,4 +1,5 @@
 use super::*;
+use crate::shared::retired::tests::assert_gone;
 use crate::{HashedWheelTimer, ManualClock};
 use std::sync::Weak;
 
@@ -23,14 +24,14 @@ fn a_timeout_whose_timer_stops_meanwhile_leaves_nothing_behind() {
         assert_eq!(timer.stop().unwrap().len(), 1);
         StoredTask::once(task)
     };
-    let refused = shared.schedule(|_| (), Kind::Once, Label::NONE, store, When::After(FAR));
+    let refused = shared.schedule(|_| (), Kind::Once, Label::NONE, store, When::after(FAR));
     assert!(matches!(
         refused,
         Err((Refused::Stored(_), RejectReason::Stopped))
     ));
     assert_eq!((timer.stats().pending, timer.stats().rejected), (0, 1));
     drop((refused, shared, timer));
-    assert_eq!(memory.strong_count(), 0, "its slot is free");
+    assert_gone(&memory);
 }
 
 /// A processor that runs ahead reads the counter before a message has arrived that tells the time.
@@ -60,7 +61,7 @@ fn a_reading_of_the_counter_that_is_behind_makes_no_timeout_early() {
             for part in 0..20_000_u32 {
                 let delay = Duration::from_secs(1) + tick * part / 20_000;
                 let told = shared.settings.clock.now() - shared.started_at();
-                let (due, _) = shared.deadline(When::After(delay));
+                let (due, _) = shared.due(When::after(delay));
                 let boundary = shared.settings.scale.time_of(due).unwrap();
                 assert!(
                     told + nanos(delay) <= boundary,

@@ -7,7 +7,7 @@ use super::Engine;
 use crate::entry::SlotId;
 use crate::shared::{Settings, Shared};
 use crate::time::{Clock, Scale, Tick};
-use crate::tuning::{LATE_STEP, MAX_DEAD, SOON, SWEEP_STEP};
+use crate::tuning::{LATE_STEP, MAX_DEAD, SOON_NANOS, SWEEP_STEP};
 use crate::{ManualClock, Timeout, TimerHandle};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,15 +25,15 @@ struct Bench {
 
 impl Bench {
     fn new(max_transfers: usize) -> Bench {
-        Bench::with(max_transfers, Duration::MAX)
+        Bench::with(max_transfers, u64::MAX)
     }
 
     /// With late lanes, as a timer with a thread has them.
     fn lazy() -> Bench {
-        Bench::with(usize::MAX, SOON)
+        Bench::with(usize::MAX, SOON_NANOS)
     }
 
-    fn with(max_transfers: usize, soon: Duration) -> Bench {
+    fn with(max_transfers: usize, soon: u64) -> Bench {
         let clock = ManualClock::new();
         let settings = Settings {
             name: "bench",
