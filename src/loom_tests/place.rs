@@ -545,7 +545,9 @@ fn a_slot_that_is_armed_for_soon_while_late_numbers_are_taken_is_found() {
         timer.end();
         timer.arm(1, 5)
     };
-    explore([Place::Nowhere], move || take_late_beside(arm_for_soon, 5));
+    explore([Place::Nowhere, Place::Filed], move || {
+        take_late_beside(arm_for_soon, 5)
+    });
     let ends = [Place::Queued, Place::Late, Place::Nowhere, Place::Filed];
     explore(ends, move || {
         let arm_for_late_again = move |timer: &Timer| {

@@ -6,7 +6,7 @@ pub use cancel_on_drop::CancelOnDrop;
 
 use super::{Shared, Task, TimerHandle, When};
 use crate::entry::SlotId;
-use crate::slots::{Handle, Label, Phase, ReleaseResult, Slot, StoredTask};
+use crate::slots::{Handle, Held, Label, Phase, ReleaseResult, Slot, StoredTask};
 use crate::time::{Period, Tick};
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -33,9 +33,8 @@ use std::time::{Duration, Instant};
 pub struct Timeout {
     /// Valid as long as this handle: its slot is not free, which keeps the timer's memory (see [`super::retired`]).
     shared: NonNull<Shared>,
-    slot: SlotId,
-    /// The handle bit in the slot. `None` in a running task: the state pins the slot, and the handle is never dropped.
-    handle: Option<Handle>,
+    /// Without a handle bit in a running task: the state pins the slot, and the `Timeout` is never dropped.
+    held: Held,
 }
 
 // SAFETY: a handle gives shared access to its slot, whose word decides by compare-and-swap what a thread may do, and to
@@ -50,8 +49,7 @@ impl Timeout {
     pub(super) fn new(shared: &Arc<Shared>, slot: SlotId, handle: Handle) -> Timeout {
         Timeout {
             shared: as_ptr(shared),
-            slot,
-            handle: Some(handle),
+            held: Held::new(slot, Some(handle)),
         }
     }
 
@@ -60,8 +58,7 @@ impl Timeout {
     pub(crate) fn of_runner(shared: &Arc<Shared>, slot: SlotId) -> ManuallyDrop<Timeout> {
         ManuallyDrop::new(Timeout {
             shared: as_ptr(shared),
-            slot,
-            handle: None,
+            held: Held::new(slot, None),
         })
     }
 
@@ -74,7 +71,7 @@ impl Timeout {
 
     #[inline]
     fn slot(&self) -> &Slot<Timeout> {
-        self.shared().slot(self.slot)
+        self.shared().slot(self.held.slot())
     }
 
     /// Cancels the timeout, if it has neither fired nor been cancelled. Returns `true` for exactly one caller; then the
@@ -182,8 +179,8 @@ impl Timeout {
         if !slot.reset(due) {
             return false;
         }
-        slot.set_early(shared.early(self.slot, early));
-        shared.make_findable_for(self.slot, due, when);
+        slot.set_early(shared.early(self.held.slot(), early));
+        shared.make_findable_for(self.held.slot(), due, when);
         shared.count(|counters| counters.resets.add(1));
         true
     }
@@ -207,7 +204,7 @@ impl Timeout {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_period(&self, period: Period) -> bool {
-        self.shared().set_period(self.slot, period)
+        self.shared().set_period(self.held.slot(), period)
     }
 
     /// Moves a pending one-shot timeout as [`reset`](Timeout::reset) does, to a moment instead of a delay. Reads no
@@ -252,7 +249,7 @@ impl Timeout {
         if due == Tick::NEVER {
             return None;
         }
-        let deadline = shared.deadline_of(self.slot, due);
+        let deadline = shared.deadline_of(self.held.slot(), due);
         let started = shared.lifecycle.started_at();
         shared
             .settings
@@ -283,7 +280,7 @@ impl Timeout {
             Phase::Stopped => shared.lifecycle.stopped_at(),
             _ => return Duration::ZERO,
         };
-        shared.remaining_of(self.slot, status.due, now)
+        shared.remaining_of(self.held.slot(), status.due, now)
     }
 
     /// Turns it into a guard, whose drop cancels it.
@@ -367,7 +364,7 @@ impl Timeout {
 
     #[cfg(all(test, hashed_wheel_loom))]
     pub(crate) fn slot_number(&self) -> u32 {
-        self.slot.number()
+        self.held.slot().number()
     }
 
     // ── for futures ───────────────────────────────────────────────────────────────────────────
@@ -395,14 +392,14 @@ impl Timeout {
     /// Replaces the task of a future's timeout, if it is pending. Does not count as another timeout.
     pub(crate) fn replace_task(&self, task: StoredTask<Timeout>, when: When) {
         let (shared, slot) = (self.shared(), self.slot());
-        let Some((running, old)) = slot.begin_replace(self.slot) else {
+        let Some((running, old)) = slot.begin_replace(self.held.slot()) else {
             return;
         };
         let (due, early) = shared.due(when);
-        let early = shared.early(self.slot, early);
+        let early = shared.early(self.held.slot(), early);
         let rearmed = slot.rearm(running, task, shared.next_stamp(), due, early);
         debug_assert!(rearmed.is_ok(), "an exchange cannot be cancelled");
-        shared.make_findable_for(self.slot, due, when);
+        shared.make_findable_for(self.held.slot(), due, when);
         // As in `Shared::schedule`: a stop that this check misses finds the slot armed.
         if shared.lifecycle.is_shutdown() {
             shared.count_unprocessed(slot);
@@ -421,7 +418,8 @@ impl Timeout {
     pub(super) fn wake_future(&self) {
         if let Some(task) = self.slot().take_stopped() {
             let run = || task.run(self);
-            self.shared().catch_panic_of("a waker", self.slot, run);
+            self.shared()
+                .catch_panic_of("a waker", self.held.slot(), run);
         }
     }
 
@@ -430,7 +428,8 @@ impl Timeout {
     fn drop_task(&self) {
         if let Some(task) = self.slot().take_stopped() {
             let what = "the drop of a stopped timer's task";
-            self.shared().catch_panic_of(what, self.slot, || drop(task));
+            self.shared()
+                .catch_panic_of(what, self.held.slot(), || drop(task));
         }
     }
 }
@@ -438,7 +437,9 @@ impl Timeout {
 impl Drop for Timeout {
     #[inline]
     fn drop(&mut self) {
-        let Some(handle) = self.handle else { return };
+        let Some(handle) = self.held.handle() else {
+            return;
+        };
         if handle == Handle::Returned {
             self.drop_task();
         }
@@ -447,7 +448,7 @@ impl Drop for Timeout {
         // slot, and the timer's memory with it; an abandoned slot is this call's to free.
         unsafe {
             if Slot::release(slot, handle) == ReleaseResult::Abandoned {
-                Shared::free(self.shared.as_ptr(), slot, self.slot);
+                Shared::free(self.shared.as_ptr(), slot, self.held.slot());
             }
         }
     }

@@ -13,8 +13,8 @@ mod word;
 pub(crate) use cache::SlotCache;
 pub(crate) use pool::SlotPool;
 pub(crate) use slot::{
-    Arming, ClaimResult, Handle, Label, Place, ReleaseResult, Running, Slot, StopOutcome, Unowned,
-    Vacant,
+    Arming, ClaimResult, Handle, Held, Label, Place, ReleaseResult, Running, Slot, StopOutcome,
+    Unowned, Vacant,
 };
 pub(crate) use stored_task::{Kind, Receive, StoredTask};
 pub(crate) use word::Phase;

@@ -40,7 +40,7 @@ mod reset;
 mod value;
 
 pub(crate) use end::{StopOutcome, Unowned};
-pub(crate) use life::{Arming, ClaimResult, Handle, ReleaseResult, Running, Vacant};
+pub(crate) use life::{Arming, ClaimResult, Handle, Held, ReleaseResult, Running, Vacant};
 pub(crate) use place::Place;
 
 use super::stored_task::{Kind, StoredTask};

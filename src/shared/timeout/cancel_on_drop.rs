@@ -58,8 +58,7 @@ impl CancelOnDrop {
     pub fn into_timeout(mut self) -> Timeout {
         Timeout {
             shared: self.timeout.shared,
-            slot: self.timeout.slot,
-            handle: self.timeout.handle.take(),
+            held: self.timeout.held.take(),
         }
     }
 }
@@ -74,7 +73,7 @@ impl Deref for CancelOnDrop {
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if self.timeout.handle.is_some() {
+        if self.timeout.held.handle().is_some() {
             self.timeout.cancel();
         }
     }

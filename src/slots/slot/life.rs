@@ -8,6 +8,7 @@ use crate::slots::stored_task::{Kind, StoredTask};
 use crate::slots::word::{State, Word};
 use crate::sync::Ordering;
 use crate::time::Tick;
+use std::mem;
 
 /// The right to arm a free slot. One value exists for a slot, so one thread arms it.
 #[must_use]
@@ -78,6 +79,37 @@ pub(crate) enum Handle {
     Returned = Word::RETURNED as u8,
 }
 
+/// The number of a slot, and the caller's handle to it. One word: a value of three fields is written in pieces and then
+/// copied as a whole, for which the processor waits some five nanoseconds.
+#[derive(Clone, Copy)]
+pub(crate) struct Held(u64);
+
+impl Held {
+    #[inline]
+    pub(crate) fn new(slot: SlotId, handle: Option<Handle>) -> Held {
+        let handle = handle.map_or(0, |handle| handle as u64);
+        Held(handle << u32::BITS | u64::from(slot.number()))
+    }
+
+    /// Gives the handle up; the number stays.
+    pub(crate) fn take(&mut self) -> Held {
+        let without = Held::new(self.slot(), None);
+        mem::replace(self, without)
+    }
+
+    #[inline]
+    pub(crate) fn slot(self) -> SlotId {
+        SlotId::from_number(self.0 as u32)
+    }
+
+    #[inline]
+    pub(crate) fn handle(self) -> Option<Handle> {
+        let all = [Handle::User, Handle::Returned];
+        all.into_iter()
+            .find(|&handle| self.0 >> u32::BITS == handle as u64)
+    }
+}
+
 /// The result of releasing a handle or ending a run.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 #[must_use]
@@ -108,7 +140,7 @@ impl<A> Slot<A> {
         let word = Word::armed(arming.due, arming.stamp, arming.kind).0;
         // Relaxed: a slot that is nowhere now has to be pushed, whatever the timer thread does meanwhile. Only this thread sets
         // `queued`, and an entry for an earlier timeout that the timer thread files meanwhile only makes the push superfluous.
-        if self.place_by(arming.due, arming.lane, Ordering::Relaxed) == Place::Nowhere {
+        if self.is_nowhere() && arming.due != Tick::NEVER {
             self.word.store(word, Ordering::Release);
         } else {
             self.word.swap(word, Ordering::SeqCst);

@@ -131,19 +131,14 @@ impl<A> Slot<A> {
     /// C2, for a slot that is armed and due at `due`, for which `lane` is the right one. A slot that is due never counts as filed.
     #[inline]
     pub(crate) fn place(&self, due: Tick, lane: Lane) -> Place {
-        self.place_by(due, lane, Ordering::SeqCst)
-    }
-
-    #[inline]
-    pub(super) fn place_by(&self, due: Tick, lane: Lane, order: Ordering) -> Place {
-        let filed = self.filed.load(order);
+        let filed = self.filed.load(Ordering::SeqCst);
         if is_filed_by(filed, due) || due == Tick::NEVER {
             return Place::Filed;
         }
         if filed & FAR != 0 {
             return Place::Far;
         }
-        let queued = self.queued.load(order);
+        let queued = self.queued.load(Ordering::SeqCst);
         if queued & Lane::Soon as u8 != 0 {
             Place::Queued
         } else if queued & lane as u8 != 0 {
@@ -151,6 +146,13 @@ impl<A> Slot<A> {
         } else {
             Place::Nowhere
         }
+    }
+
+    /// Returns `true` if neither the wheel nor the queue has the slot.
+    #[inline]
+    pub(super) fn is_nowhere(&self) -> bool {
+        let order = Ordering::Relaxed;
+        self.filed.load(order) == NONE && self.queued.load(order) == 0
     }
 
     /// C3, before the push, in the call that arms the slot.
