@@ -25,9 +25,8 @@
 //! A reading is taken to be behind by less than [`BEHIND`], an eighth of a tick of 1 ms. A call with the reading *r* and the delay *d* is due at
 //! the first boundary at or after *r* + *d*. If that boundary is also at or after *r* + `BEHIND` + *d*, it is the
 //! right one, whatever the true time. If not, the due tick is *in doubt*, and the call reads the system's clock, which waits
-//! for all loads before it ([`Shared::due`](crate::shared::Shared::due)). From a tick of 2 ms on the margin is twice as wide
-//! ([`margin`]); with a tick below 1 ms the counter is not used. A call in doubt costs twice as much as another, and with a tick
-//! of 10 ms one call in forty is.
+//! for all loads before it ([`Shared::deadline`](crate::shared::Shared::deadline)). With a longer tick the margin is
+//! wider, up to 1 ms ([`margin`]); with a shorter one the counter is not used.
 //!
 //! That is how `new_timeout`, `reset` and `DelayQueue` compute a due tick. Futures and the runs of periodic tasks count from the
 //! system's clock, moments (`new_timeout_at`, `reset_at`) from none. The timer thread, or the caller's loop, takes the system's clock for
@@ -132,9 +131,9 @@ pub(super) fn glance() -> Option<u64> {
     nanos
 }
 
-/// Nanoseconds that a reading may be behind, on a timer with that tick: an eighth of it, 250 µs at most.
+/// Nanoseconds that a reading may be behind, on a timer with that tick: an eighth of it, 1 ms at most.
 pub(super) fn margin(tick: u64) -> u64 {
-    let margin = (tick / 8).min(2 * BEHIND);
+    let margin = (tick / 8).min(1_000_000);
     debug_assert!(
         margin >= BEHIND,
         "the counter is not for a tick of {tick} ns"
