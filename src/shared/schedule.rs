@@ -9,7 +9,7 @@ use crate::entry::{Entry, Lane, Liveness, SlotId};
 use crate::error::RejectReason;
 use crate::slots::{Arming, Handle, Kind, Label, Place, Slot, StoredTask};
 use crate::sync::Ordering;
-use crate::time::{FOREVER, Tick, nanos};
+use crate::time::{Clock, FOREVER, Tick, nanos};
 use crate::tuning::LOOKAHEAD;
 use std::sync::Arc;
 use std::time::Duration;
@@ -193,12 +193,18 @@ impl Shared {
         self.due_after(delay)
     }
 
-    /// As `due`, when the system's clock has to be read. A call of its own, in tail position, so that the usual path
+    /// As `due`, when a glance at the clock leaves a doubt. A call of its own, in tail position, so that the usual path
     /// saves no registers.
     #[cold]
     fn due_after(&self, delay: u64) -> (Tick, u64) {
-        let at = self.settings.clock.ordered().saturating_add(delay);
-        self.due_at(at, When::After(delay))
+        let (clock, when) = (&self.settings.clock, When::After(delay));
+        if let Some(now) = clock.fenced() {
+            let (due, early) = self.due_at(now.saturating_add(delay), when);
+            if early >= Clock::DRIFT {
+                return (due, early);
+            }
+        }
+        self.due_at(clock.ordered().saturating_add(delay), when)
     }
 
     /// The distance from deadline to boundary as the slot stores it. The caller has armed or moved the timeout, or is about to arm

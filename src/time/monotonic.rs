@@ -84,6 +84,12 @@ impl Monotonic {
         let origin = self.counted?;
         Some(counter::glance()?.saturating_sub(origin))
     }
+
+    /// The same, behind by [`counter::DRIFT`] at most.
+    pub(crate) fn fenced(&self) -> Option<u64> {
+        let origin = self.counted?;
+        Some(counter::fenced()?.saturating_sub(origin))
+    }
 }
 
 /// Nanoseconds since the start of the system.
