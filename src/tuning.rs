@@ -15,6 +15,10 @@ pub(crate) const SOON_NANOS: u64 = 100_000_000;
 /// Free slots that a thread keeps: two pages of slots, so that a thread that schedules and cancels by turns does not go to the pool
 /// each time.
 pub(crate) const SLOT_CACHE: usize = if MODEL { 4 } else { 128 };
+/// Free slots that change hands at once: what a full cache spills.
+pub(crate) const BATCH: usize = SLOT_CACHE / 2;
+/// Batches of free slots that wait for a thread: as many slots as two threads free or schedule in a burst of a thousand each.
+pub(crate) const DEPOT_PLACES: usize = if MODEL { 1 } else { 32 };
 /// Attempts to read sums of all threads' counters that belong together. Under load, further attempts would fail as well.
 pub(crate) const TOTALS_ATTEMPTS: usize = 4;
 

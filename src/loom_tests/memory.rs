@@ -4,12 +4,14 @@
 use super::Slot;
 use super::{Probe, arm, builder, explore, free_slot, unexplored};
 use crate::ManualClock;
+use crate::entry::SlotId;
 use crate::memory::FreeSet;
 use crate::shared::{Lifecycle, StartDecision, StopDecision};
 use crate::slots::Handle;
-use crate::slots::{ReleaseResult, StopOutcome};
+use crate::slots::{Depot, ReleaseResult, StopOutcome};
 use crate::sync::{Mutex, UnsafeCell};
 use loom::thread;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -279,5 +281,43 @@ fn a_group_of_slots_is_discarded_only_while_nobody_has_one_of_them() {
         owner.join().unwrap();
         assert_eq!(group.free.claim_word(), (0, u64::MAX), "hidden");
         ends[usize::from(!all)]
+    });
+}
+
+/// Two threads put batches into the depot, which has one place here, and take batches out.
+#[test]
+fn a_batch_in_the_depot_is_handed_out_once_and_whole() {
+    fn exchange(depot: &Depot, mine: u32) -> Vec<u32> {
+        let mut taken = Vec::new();
+        depot.take(&mut |id| taken.push(id.number()));
+        let batch = [mine, mine + 1].map(SlotId::from_number).map(Cell::new);
+        if !depot.put(&batch) {
+            taken.extend([mine, mine + 1]);
+        }
+        taken
+    }
+
+    explore([false, true], || {
+        let depot = unexplored(|| {
+            let depot = Arc::new(Depot::new());
+            assert_eq!(exchange(&depot, 0), []);
+            depot
+        });
+        let other = thread::spawn({
+            let depot = Arc::clone(&depot);
+            move || exchange(&depot, 2)
+        });
+        let mut taken = exchange(&depot, 4);
+        let others = other.join().unwrap();
+        let is_shared = !taken.is_empty() && !others.is_empty();
+        taken.extend(others);
+        while depot.take(&mut |id| taken.push(id.number())) {}
+        assert!(
+            taken.chunks(2).all(|batch| batch[0] + 1 == batch[1]),
+            "torn: {taken:?}"
+        );
+        taken.sort_unstable();
+        assert_eq!(taken, [0, 1, 2, 3, 4, 5]);
+        is_shared
     });
 }

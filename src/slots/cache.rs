@@ -2,11 +2,11 @@
 //!
 //! A thread that schedules and cancels takes slots from its own cache and gives them back to it, last in first out, so
 //! that a slot is still warm when it is used again, and no atomic operation is needed. When the cache is empty it
-//! claims a group from the pool; when it is full it releases its older half.
+//! takes some from the pool; when it is full it spills its older half.
 
 use super::{SlotPool, Slots, Vacant};
 use crate::entry::SlotId;
-use crate::tuning::SLOT_CACHE;
+use crate::tuning::{BATCH, SLOT_CACHE};
 use std::cell::Cell;
 
 /// See the module's head.
@@ -40,12 +40,11 @@ impl SlotCache {
     /// Fills the cache, which is empty, and takes a slot.
     #[cold]
     fn take_claimed<A>(&self, pool: &SlotPool, slots: &Slots<A>) -> Vacant {
-        let mut len = 0;
-        for id in pool.claim(slots) {
+        pool.claim(slots, &mut |id| {
+            let len = self.len.get();
             self.ids[len].set(id);
-            len += 1;
-        }
-        self.len.set(len);
+            self.len.set(len + 1);
+        });
         self.take(pool, slots)
     }
 
@@ -61,15 +60,15 @@ impl SlotCache {
         self.len.set(len + 1);
     }
 
-    /// Releases the older half of the cache, which is full, and gives back a slot.
+    /// Spills the older half of the cache, which is full, and gives back a slot.
     #[cold]
     fn spill_and_put(&self, id: SlotId, pool: &SlotPool) {
-        let (older, newer) = self.ids.split_at(SLOT_CACHE / 2);
-        pool.release(older.iter().map(Cell::get));
+        let (older, newer) = self.ids.split_at(BATCH);
+        pool.spill(older);
         for (to, from) in older.iter().zip(newer) {
             to.set(from.get());
         }
-        self.len.set(SLOT_CACHE / 2);
+        self.len.set(newer.len());
         self.put(id, pool);
     }
 

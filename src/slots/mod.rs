@@ -2,15 +2,18 @@
 //!
 //! A slot never moves, and its number becomes an address with a shift and one load ([`Table`]). The protocol by which
 //! a slot changes hands is in [`slot`], the layout of its word in [`word`]. Which slots are free is known to
-//! the [`SlotPool`]; each thread keeps a few of them in a [`SlotCache`].
+//! the [`SlotPool`]; each thread keeps a few of them in a [`SlotCache`], and batches of them wait in the pool's [depot].
 
 mod cache;
+mod depot;
 mod pool;
 mod slot;
 mod stored_task;
 mod word;
 
 pub(crate) use cache::SlotCache;
+#[cfg(all(test, hashed_wheel_loom))]
+pub(crate) use depot::Depot;
 pub(crate) use pool::SlotPool;
 pub(crate) use slot::{
     Arming, ClaimResult, Handle, Held, Label, Place, ReleaseResult, Running, Slot, StopOutcome,

@@ -8,11 +8,13 @@
 //!
 //! The page of a group of which no slot is claimed can be discarded: it then reads as free slots that were never used.
 
+use super::depot::Depot;
 use super::{GROUP, Slots};
 use crate::entry::SlotId;
 use crate::memory::{FreeSet, Table};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::tuning::DISCARDED_AT_ONCE;
+use crate::tuning::{DEPOT_PLACES, DISCARDED_AT_ONCE};
+use std::cell::Cell;
 use std::iter;
 
 /// The bits of a group's slots in its word.
@@ -27,6 +29,7 @@ const TOUCHED: u64 = 1;
 /// See the module's head.
 pub(crate) struct SlotPool {
     free: FreeSet,
+    depot: Depot,
     /// The state of each group: 0, or [`TOUCHED`].
     groups: Table<AtomicU64, { if cfg!(hashed_wheel_loom) { 2 } else { 512 } }>,
     /// Groups below have been claimed from.
@@ -39,17 +42,21 @@ impl SlotPool {
     pub(crate) fn new() -> SlotPool {
         SlotPool {
             free: FreeSet::new(),
+            depot: Depot::new(),
             groups: Table::new(),
             used: AtomicU32::new(0),
             touched: AtomicU32::new(0),
         }
     }
 
-    /// Claims the free slots of a group, the lowest last.
+    /// Takes a batch out of the depot, or claims the free slots of a group, the lowest last.
     ///
     /// # Panics
     /// When nearly all of the 2^32 slots are in use.
-    pub(super) fn claim<A>(&self, slots: &Slots<A>) -> impl Iterator<Item = SlotId> {
+    pub(super) fn claim<A>(&self, slots: &Slots<A>, out: &mut dyn FnMut(SlotId)) {
+        if self.depot.take(out) {
+            return;
+        }
         let (group, bits) = loop {
             let (group, bits) = self.free.claim_word();
             if bits & ALL != 0 {
@@ -67,7 +74,16 @@ impl SlotPool {
         if state.load(Ordering::Relaxed) == 0 && state.swap(TOUCHED, Ordering::Relaxed) == 0 {
             self.touched.fetch_add(1, Ordering::Relaxed);
         }
-        bits_of(bits).map(move |bit| SlotId::from_number(group * GROUP + bit))
+        for bit in bits_of(bits) {
+            out(SlotId::from_number(group * GROUP + bit));
+        }
+    }
+
+    /// Puts a batch of slots into the depot, or releases them.
+    pub(super) fn spill(&self, batch: &[Cell<SlotId>]) {
+        if !self.depot.put(batch) {
+            self.release(batch.iter().map(Cell::get));
+        }
     }
 
     /// Releases slots.
@@ -109,6 +125,13 @@ impl SlotPool {
     /// Gives memory back to the system, going on at group `at`: where to go on, or `None` at the end. For one thread at a
     /// time.
     pub(crate) fn discard_free<A>(&self, slots: &Slots<A>, at: u32) -> Option<u32> {
+        if at == 0 {
+            let mut release = |id: SlotId| self.free.release_one(id.number());
+            // Not for ever, even if others fill it meanwhile.
+            for _ in 0..DEPOT_PLACES {
+                self.depot.take(&mut release);
+            }
+        }
         let used = self.used.load(Ordering::Relaxed);
         let touched = |group: u32| {
             let state = self.groups.get(group);

@@ -135,3 +135,27 @@ fn a_page_with_one_slot_in_use_stays() {
             .eq([70, 198, 326, 454, 582])
     );
 }
+
+#[test]
+fn a_batch_for_which_the_depot_has_no_room_is_released() {
+    let (pool, slots) = (SlotPool::new(), Slots::<()>::new());
+    let (frees, takes) = (SlotCache::new(), SlotCache::new());
+    let claimed = |pool: &SlotPool| -> u32 {
+        let words = 0..pool.used_groups();
+        words
+            .map(|group| pool.free.claimed(group).count_ones())
+            .sum()
+    };
+    let ids: Vec<SlotId> = (0..4096)
+        .map(|_| takes.take(&pool, &slots).slot())
+        .collect();
+    for id in &ids {
+        frees.put(*id, &pool);
+    }
+    assert_eq!(claimed(&pool), 128 + 32 * 64, "in the cache and the depot");
+    let again: HashSet<u32> = (0..4096 - 128)
+        .map(|_| takes.take(&pool, &slots).slot().number())
+        .collect();
+    assert_eq!(again.len(), 4096 - 128, "each once");
+    assert_eq!(pool.held(), 4096, "no new slots");
+}
