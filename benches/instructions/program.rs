@@ -13,6 +13,8 @@ use hashed_wheel::{
 
 /// As many as are counted at once. The check divides by it.
 const TIMEOUTS: u32 = 100_000;
+/// Slots that may be transferred at a tick: more than ever wait, as those that were used before wait too.
+const ROOM: usize = 2 * TIMEOUTS as usize;
 const DELAY: Duration = Duration::from_secs(30);
 const USAGE: &str = "usage: instructions OPERATION   (see benches/instructions/check)";
 
@@ -29,7 +31,8 @@ fn measure(mut work: impl FnMut()) {
 fn hashed(clock: &ManualClock) -> TimerHandle {
     let builder = HashedWheelTimer::builder()
         .tick_duration(Duration::from_millis(10))
-        .ticks_per_wheel(4096);
+        .ticks_per_wheel(4096)
+        .max_transfers_per_tick(ROOM);
     let owner = builder.clock(clock).build().expect("allowed settings");
     let timer = owner.handle();
     // Its end is not what is counted, so it lives as long as the process.
@@ -38,7 +41,9 @@ fn hashed(clock: &ManualClock) -> TimerHandle {
 }
 
 fn hierarchical(clock: &ManualClock) -> TimerHandle {
-    let builder = HierarchicalWheelTimer::builder().clock(clock);
+    let builder = HierarchicalWheelTimer::builder()
+        .max_transfers_per_tick(ROOM)
+        .clock(clock);
     let owner = builder.build().expect("allowed settings");
     let timer = owner.handle();
     mem::forget(owner);

@@ -40,11 +40,8 @@ impl SlotCache {
     /// Fills the cache, which is empty, and takes a slot.
     #[cold]
     fn take_claimed<A>(&self, pool: &SlotPool, slots: &Slots<A>) -> Vacant {
-        pool.claim(slots, &mut |id| {
-            let len = self.len.get();
-            self.ids[len].set(id);
-            self.len.set(len + 1);
-        });
+        let (first, _) = self.halves();
+        self.len.set(pool.claim(slots, first));
         self.take(pool, slots)
     }
 
@@ -63,13 +60,17 @@ impl SlotCache {
     /// Spills the older half of the cache, which is full, and gives back a slot.
     #[cold]
     fn spill_and_put(&self, id: SlotId, pool: &SlotPool) {
-        let (older, newer) = self.ids.split_at(BATCH);
+        let (older, newer) = self.halves();
         pool.spill(older);
         for (to, from) in older.iter().zip(newer) {
             to.set(from.get());
         }
         self.len.set(newer.len());
         self.put(id, pool);
+    }
+
+    fn halves(&self) -> (&[Cell<SlotId>; BATCH], &[Cell<SlotId>]) {
+        self.ids.split_first_chunk().expect("two batches")
     }
 
     /// Gives all slots back to the pool.

@@ -20,54 +20,62 @@
 //! is suspended costs the others a place, and nobody waits. Each change is an RMW that acquires and releases: who owns a place
 //! next sees what the owner before has read and written.
 
+use super::pool::bits_of;
 use crate::entry::{SlotCell, SlotId};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use crate::tuning::{BATCH, DEPOT_PLACES};
 use std::cell::Cell;
+
+/// A bit for each place.
+const PLACES: u64 = (1 << DEPOT_PLACES) - 1;
 
 /// See the module's head.
 pub(crate) struct Depot {
     /// The places that are full or owned.
-    taken: AtomicU32,
+    taken: AtomicU64,
     /// The places that are full.
-    full: AtomicU32,
+    full: AtomicU64,
     places: [[SlotCell; BATCH]; DEPOT_PLACES],
 }
 
 impl Depot {
     pub(crate) fn new() -> Depot {
         Depot {
-            taken: AtomicU32::new(0),
-            full: AtomicU32::new(0),
+            taken: AtomicU64::new(0),
+            full: AtomicU64::new(0),
             places: std::array::from_fn(|_| std::array::from_fn(|_| SlotCell::default())),
         }
     }
 
     /// Takes a batch over. Returns `false` if there is no room for it.
-    pub(crate) fn put(&self, batch: &[Cell<SlotId>]) -> bool {
-        let taken = self.taken.load(Ordering::Relaxed);
-        let is_mine =
-            |bit: u32| taken & bit == 0 && self.taken.fetch_or(bit, Ordering::AcqRel) & bit == 0;
-        let Some(place) = (0..DEPOT_PLACES).find(|place| is_mine(1 << place)) else {
+    pub(crate) fn put(&self, batch: &[Cell<SlotId>; BATCH]) -> bool {
+        let empty = !self.taken.load(Ordering::Relaxed) & PLACES;
+        let is_mine = |place: &u32| {
+            let bit = 1 << place;
+            self.taken.fetch_or(bit, Ordering::AcqRel) & bit == 0
+        };
+        let Some(place) = bits_of(empty).find(is_mine) else {
             return false;
         };
-        for (cell, id) in self.places[place].iter().zip(batch) {
+        for (cell, id) in self.places[place as usize].iter().zip(batch) {
             cell.store(id.get(), Ordering::Relaxed);
         }
         self.full.fetch_or(1 << place, Ordering::AcqRel);
         true
     }
 
-    /// Hands a batch out. Returns `false` if there is none.
-    pub(crate) fn take(&self, out: &mut dyn FnMut(SlotId)) -> bool {
+    /// Hands a batch out, the first last: a [cache](super::SlotCache) is used from its end. Returns `false` if there is none.
+    pub(crate) fn take(&self, batch: &[Cell<SlotId>; BATCH]) -> bool {
         let full = self.full.load(Ordering::Relaxed);
-        let is_mine =
-            |bit: u32| full & bit != 0 && self.full.fetch_and(!bit, Ordering::AcqRel) & bit != 0;
-        let Some(place) = (0..DEPOT_PLACES).find(|place| is_mine(1 << place)) else {
+        let is_mine = |place: &u32| {
+            let bit = 1 << place;
+            self.full.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+        };
+        let Some(place) = bits_of(full).find(is_mine) else {
             return false;
         };
-        for cell in &self.places[place] {
-            out(cell.load(Ordering::Relaxed));
+        for (cell, id) in self.places[place as usize].iter().rev().zip(batch) {
+            id.set(cell.load(Ordering::Relaxed));
         }
         self.taken.fetch_and(!(1 << place), Ordering::AcqRel);
         true

@@ -87,6 +87,11 @@ impl<A> Slots<A> {
         self.table.get_or_grow(group * GROUP);
     }
 
+    /// Prepares for groups from this one on, as the lowest come first. It exists.
+    fn prefer_huge_page(&self, group: u32) {
+        self.table.prefer_huge_page(group * GROUP);
+    }
+
     /// Gives the memory of whole groups back to the system. Returns `true` if the system has taken it.
     ///
     /// # Safety

@@ -13,7 +13,7 @@ use super::{GROUP, Slots};
 use crate::entry::SlotId;
 use crate::memory::{FreeSet, Table};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::tuning::{DEPOT_PLACES, DISCARDED_AT_ONCE};
+use crate::tuning::{BATCH, DEPOT_PLACES, DISCARDED_AT_ONCE};
 use std::cell::Cell;
 use std::iter;
 
@@ -49,13 +49,13 @@ impl SlotPool {
         }
     }
 
-    /// Takes a batch out of the depot, or claims the free slots of a group, the lowest last.
+    /// Takes a batch out of the depot, or claims the free slots of a group, the lowest last. Returns their number.
     ///
     /// # Panics
     /// When nearly all of the 2^32 slots are in use.
-    pub(super) fn claim<A>(&self, slots: &Slots<A>, out: &mut dyn FnMut(SlotId)) {
-        if self.depot.take(out) {
-            return;
+    pub(super) fn claim<A>(&self, slots: &Slots<A>, batch: &[Cell<SlotId>; BATCH]) -> usize {
+        if self.depot.take(batch) {
+            return BATCH;
         }
         let (group, bits) = loop {
             let (group, bits) = self.free.claim_word();
@@ -73,14 +73,16 @@ impl SlotPool {
         // Relaxed: it was written before the slots were released, which the claim has acquired.
         if state.load(Ordering::Relaxed) == 0 && state.swap(TOUCHED, Ordering::Relaxed) == 0 {
             self.touched.fetch_add(1, Ordering::Relaxed);
+            slots.prefer_huge_page(group);
         }
-        for bit in bits_of(bits) {
-            out(SlotId::from_number(group * GROUP + bit));
+        for (id, bit) in batch.iter().zip(bits_of(bits)) {
+            id.set(SlotId::from_number(group * GROUP + bit));
         }
+        bits.count_ones() as usize
     }
 
     /// Puts a batch of slots into the depot, or releases them.
-    pub(super) fn spill(&self, batch: &[Cell<SlotId>]) {
+    pub(super) fn spill(&self, batch: &[Cell<SlotId>; BATCH]) {
         if !self.depot.put(batch) {
             self.release(batch.iter().map(Cell::get));
         }
@@ -126,35 +128,34 @@ impl SlotPool {
     /// time.
     pub(crate) fn discard_free<A>(&self, slots: &Slots<A>, at: u32) -> Option<u32> {
         if at == 0 {
-            let mut release = |id: SlotId| self.free.release_one(id.number());
+            let batch = [const { Cell::new(SlotId::from_number(0)) }; BATCH];
             // Not for ever, even if others fill it meanwhile.
             for _ in 0..DEPOT_PLACES {
-                self.depot.take(&mut release);
+                if self.depot.take(&batch) {
+                    self.release(batch.iter().map(Cell::get));
+                }
             }
         }
-        let used = self.used.load(Ordering::Relaxed);
-        let touched = |group: u32| {
-            let state = self.groups.get(group);
-            state.is_some_and(|state| state.load(Ordering::Relaxed) == TOUCHED)
-        };
-        let claim = |group: u32| touched(group) && self.free.claim_all(group, ALL);
-        let first =
-            (at..used.min(at.saturating_add(DISCARDED_AT_ONCE))).find(|group| claim(*group));
-        let Some(first) = first else {
-            let next = at.saturating_add(DISCARDED_AT_ONCE);
+        // Those after the last that was used may lie on a huge page with it.
+        let used = self.used.load(Ordering::Relaxed) + DISCARDED_AT_ONCE;
+        let state = |group: u32| self.groups.get_or_grow(group);
+        let claim = |group: &u32| self.free.claim_all(*group, ALL);
+        let touched = |group: &u32| state(*group).load(Ordering::Relaxed) == TOUCHED;
+        let next = used.min(at.saturating_add(DISCARDED_AT_ONCE));
+        let Some(first) = (at..next).find(|group| touched(group) && claim(group)) else {
             return (next < used).then_some(next);
         };
         // One block only: those of the table begin at `FIRST` × (2^k − 1) slots.
         let block = |group: u32| (group + super::FIRST / GROUP).ilog2();
-        let end = (first + 1..used.min(first + DISCARDED_AT_ONCE))
-            .find(|group| block(*group) != block(first) || !claim(*group))
-            .unwrap_or(used.min(first + DISCARDED_AT_ONCE));
+        let limit = used.min(first + DISCARDED_AT_ONCE);
+        let end = (first + 1..limit)
+            .find(|group| block(*group) != block(first) || !claim(group))
+            .unwrap_or(limit);
         // SAFETY: all slots of these groups have just been claimed, and so are free.
         if unsafe { slots.discard(first..end) } {
-            for group in first..end {
-                self.groups.get_or_grow(group).store(0, Ordering::Relaxed);
-            }
-            self.touched.fetch_sub(end - first, Ordering::Relaxed);
+            let back = (first..end).map(|group| state(group).swap(0, Ordering::Relaxed));
+            let count: u64 = back.sum();
+            self.touched.fetch_sub(count as u32, Ordering::Relaxed);
         }
         for group in first..end {
             self.free.release(group, ALL);
@@ -175,7 +176,7 @@ fn bit_of(id: SlotId) -> u64 {
 }
 
 /// The bits that are set, the highest first.
-fn bits_of(mut word: u64) -> impl Iterator<Item = u32> + Clone {
+pub(super) fn bits_of(mut word: u64) -> impl Iterator<Item = u32> + Clone {
     iter::from_fn(move || {
         let bit = word.checked_ilog2()?;
         word &= !(1 << bit);
