@@ -1,8 +1,9 @@
 //! Zeroed memory straight from the system.
 //!
 //! The timeouts that fall due at one tick lie all over their table. With a million pending, nearly every one
-//! is on a page of its own, and the TLB miss costs more than the task. Huge pages end that, so large blocks ask
-//! for them.
+//! is on a page of its own, and the TLB miss costs more than the task. Huge pages end that, so a table that fills up asks
+//! for them. A block that has [returned](Block::discard) memory wants none until it fills up again: the system would back
+//! a few pages in use with a huge one.
 //!
 //! The memory does not come from the allocator: `MADV_HUGEPAGE` sticks to the address range. Freed to the
 //! allocator, the range would be reused for small allocations, each backed by a huge page. And an allocator's
@@ -13,6 +14,9 @@ use std::ptr::NonNull;
 
 /// The page size that [`Block::discard`] works in. Where the system's pages are larger, it does nothing.
 pub(crate) const PAGE: usize = 4096;
+/// The usual size of a huge page.
+#[cfg(all(target_os = "linux", not(miri)))]
+const HUGE_PAGE: usize = 2 << 20;
 
 /// Zeroed memory, aligned to [`PAGE`], no page of which is touched yet if it came from the system.
 pub(crate) struct Block(Source);
@@ -45,11 +49,6 @@ impl Block {
     #[cfg(not(miri))]
     fn map(bytes: usize) -> Option<Block> {
         let map = memmap2::MmapMut::map_anon(bytes).ok()?;
-        // Smaller blocks are not worth a huge page. A refusal changes nothing.
-        #[cfg(target_os = "linux")]
-        if bytes >= 2 << 20 {
-            let _ = map.advise(memmap2::Advice::HugePage);
-        }
         Some(Block(Source::Mapped(map)))
     }
 
@@ -75,6 +74,18 @@ impl Block {
         }
     }
 
+    /// Asks for a huge page if one begins at `offset`: the memory from there on is about to fill up.
+    pub(crate) fn prefer_huge_page(&self, offset: usize) {
+        match &self.0 {
+            #[cfg(all(target_os = "linux", not(miri)))]
+            Source::Mapped(map) if offset % HUGE_PAGE == 0 && offset + HUGE_PAGE <= map.len() => {
+                // A refusal changes nothing.
+                let _ = map.advise_range(memmap2::Advice::HugePage, offset, HUGE_PAGE);
+            }
+            _ => {}
+        }
+    }
+
     /// Gives `bytes` from `offset` on back to the system, both multiples of [`PAGE`]: they read as zeroes from
     /// now on. `false` if this system cannot do that; then nothing has changed.
     ///
@@ -84,6 +95,8 @@ impl Block {
         match &self.0 {
             #[cfg(all(target_os = "linux", not(miri)))]
             Source::Mapped(map) => {
+                // For the whole block, so that the mapping stays in one piece.
+                let _ = map.advise(memmap2::Advice::NoHugePage);
                 let advice = memmap2::UncheckedAdvice::DontNeed;
                 // SAFETY: an anonymous mapping of ours reads as zeroes after this, which is what the caller
                 // has allowed for.
@@ -103,5 +116,47 @@ impl Drop for Block {
             // SAFETY: it came from there, with this layout, and goes with its owner.
             unsafe { alloc::dealloc(memory.as_ptr(), layout) };
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(any(miri, hashed_wheel_loom))))]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// What the system was advised for the mapping that holds `address`.
+    fn flags(address: *mut u8) -> Vec<String> {
+        let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut is_inside = false;
+        for line in smaps.lines() {
+            let first = line.split(' ').next().unwrap();
+            if let Some((start, end)) = first.split_once('-') {
+                let [start, end] = [start, end].map(|hex| usize::from_str_radix(hex, 16).unwrap());
+                is_inside = (start..end).contains(&address.addr());
+            } else if is_inside && first == "VmFlags:" {
+                return line.split(' ').skip(1).map(str::to_owned).collect();
+            }
+        }
+        panic!("no mapping holds {address:?}");
+    }
+
+    /// Otherwise the system backs the few pages in use with a huge page again.
+    #[test]
+    fn a_block_that_has_returned_memory_has_no_huge_pages_until_it_fills_up() {
+        let block = Block::new(2 * HUGE_PAGE);
+        let (first, second) = (block.address(), block.address().wrapping_add(HUGE_PAGE));
+        let has = |address, flag: &str| flags(address).iter().any(|is| is == flag);
+        if fs::metadata("/sys/kernel/mm/transparent_hugepage").is_err() {
+            return; // a system without huge pages
+        }
+        block.prefer_huge_page(PAGE);
+        assert!(!has(first, "hg"), "none begins there");
+        block.prefer_huge_page(0);
+        assert!(has(first, "hg") && !has(second, "hg"));
+        // SAFETY: nobody uses the block.
+        assert!(unsafe { block.discard(PAGE, PAGE) });
+        assert!(has(first, "nh") && has(second, "nh"));
+        block.prefer_huge_page(HUGE_PAGE);
+        assert!(has(first, "nh") && has(second, "hg"));
     }
 }

@@ -171,6 +171,18 @@ impl<T: Zeroed, const FIRST: u32> Table<T, FIRST> {
         range.filter_map(|index| Some((index, self.get(index)?)))
     }
 
+    /// Asks for a huge page if one begins with the value at `index`, whose block exists.
+    pub(crate) fn prefer_huge_page(&self, index: u32) {
+        let (block, place) = locate::<FIRST>(index);
+        let offset = (place - ((FIRST as usize) << block)) * size_of::<T>();
+        // Acquire and null: as in `discard`.
+        let memory = self.blocks.memory[block].load(Ordering::Acquire);
+        if !memory.is_null() {
+            // SAFETY: as in `discard`.
+            unsafe { (*memory).prefer_huge_page(offset) };
+        }
+    }
+
     /// Gives the memory of `range`, whole pages, back to the system: its values are zero from now on. Returns
     /// whether the system has taken it.
     ///

@@ -133,6 +133,11 @@ impl Shared {
         local.slots.take(&self.registry.pool, &self.slots)
     }
 
+    /// Gives the free slots of this thread's cache back to the pool, so that they hold no memory.
+    pub(crate) fn release_free_slots(&self) {
+        self.with_local(|local| local.slots.release_all(&self.registry.pool));
+    }
+
     /// Frees a slot that was found [`ReleaseResult::Abandoned`](crate::slots::ReleaseResult).
     ///
     /// Takes a pointer: this call, or another thread after the slot's last store, may free the timer's memory, and a

@@ -31,6 +31,10 @@ impl Engine {
         let Some(at) = self.memory_back.at else {
             return false;
         };
+        if at == 0 {
+            shared.release_free_slots();
+            (self.due, self.ready) = (Vec::new(), Vec::new());
+        }
         self.memory_back.at = shared.discard_free_slots(at);
         true
     }
