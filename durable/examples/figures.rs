@@ -20,6 +20,9 @@ use std::{env, process, thread};
 #[cfg(feature = "postgres")]
 #[path = "../tests/common/server.rs"]
 mod server;
+#[cfg(feature = "postgres")]
+#[path = "../tests/common/slow.rs"]
+mod slow;
 
 use hashed_wheel_durable::{DurableTimer, DurableTimerBuilder, Outcome};
 use redb::{Database, TableDefinition};
@@ -422,12 +425,13 @@ fn far_jobs(folder: &Path, many: u64) -> Result<()> {
 #[cfg(feature = "postgres")]
 mod shared {
     use std::time::{Duration, Instant, SystemTime};
-    use std::{env, thread};
+    use std::{env, fs, thread};
 
     use hashed_wheel_durable::postgres::{Client, NoTls};
     use hashed_wheel_durable::{DurableTimer, Outcome};
 
     use super::server::Server;
+    use super::slow;
     use super::{Result, fill, lateness, median, millis, row, through};
 
     pub(super) fn figures(times: impl Fn(usize) -> usize) -> Result<()> {
@@ -446,16 +450,19 @@ mod shared {
             "bare PostgreSQL, one insert committed, p50",
             &format!("{} ms", millis(bare)),
         );
-        let one = one_caller(&url, times(500))?;
-        row(
-            "durable schedule, one caller, p50",
-            &format!("{} ms", millis(one)),
-        );
-        let all = many_callers(&url, times(20_000))?;
-        row(
-            "durable schedules a second, 64 callers",
-            &format!("{all:.0}"),
-        );
+        schedules(&url, "", &times)?;
+        for trip in [1, 2] {
+            let folder = slow::start(
+                &env::temp_dir(),
+                server.folder(),
+                Duration::from_millis(trip),
+            )?;
+            let near = server.folder().display().to_string();
+            let url = url.replace(&near, &folder.display().to_string());
+            let measured = schedules(&url, &format!(", a round trip of {trip} ms"), &times);
+            fs::remove_dir_all(&folder)?;
+            measured?;
+        }
         lateness(times(200), |builder| builder.open_postgres(&url))?;
         for batch in [64, 256] {
             row(
@@ -485,6 +492,36 @@ mod shared {
         for number in 1..=many as i64 {
             let start = Instant::now();
             client.execute(&insert, &[&number])?;
+            all.push(start.elapsed());
+        }
+        Ok(median(all))
+    }
+
+    fn schedules(url: &str, way: &str, times: impl Fn(usize) -> usize) -> Result<()> {
+        let trip = empty_query(url, times(500))?;
+        let one = one_caller(url, times(500))?;
+        row(
+            &format!("durable schedule, one caller, p50{way}"),
+            &format!(
+                "{} ms; an empty query takes {} ms",
+                millis(one),
+                millis(trip)
+            ),
+        );
+        let all = many_callers(url, times(20_000))?;
+        row(
+            &format!("durable schedules a second, 64 callers{way}"),
+            &format!("{all:.0}"),
+        );
+        Ok(())
+    }
+
+    fn empty_query(url: &str, many: usize) -> Result<Duration> {
+        let mut client = Client::connect(url, NoTls)?;
+        let mut all = Vec::new();
+        for _ in 0..many {
+            let start = Instant::now();
+            client.batch_execute("")?;
             all.push(start.elapsed());
         }
         Ok(median(all))

@@ -7,6 +7,7 @@
 mod account;
 mod faults;
 mod process;
+#[path = "../../../tests/common/slow.rs"]
 mod slow;
 mod watch;
 

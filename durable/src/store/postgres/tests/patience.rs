@@ -39,6 +39,68 @@ fn a_schedule_takes_two_round_trips() {
 }
 
 #[test]
+fn many_callers_behind_a_slow_link_share_their_transactions() {
+    let Some(table) = Table::new() else {
+        return;
+    };
+    let proxy = Proxy::start(Server::shared().unwrap());
+    let timer = table.timer_at(&proxy.url(), DurableTimer::builder());
+    let (callers, each) = (64, 10);
+    let all = || {
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..callers {
+                scope.spawn(|| {
+                    for _ in 0..each {
+                        timer.job("mail").after(HOUR).unwrap();
+                    }
+                });
+            }
+        });
+        start.elapsed()
+    };
+    let near = all();
+    let trip = Duration::from_millis(40);
+    proxy.delay.store(20_000, Ordering::Relaxed);
+    let far = all();
+    proxy.delay.store(0, Ordering::Relaxed);
+    // Twelve for each round trip of a millisecond are 12 000 a second.
+    let most = trip * callers * each / 12;
+    assert!(far <= near + most, "{near:?} {far:?} {most:?}");
+    timer.stop().unwrap();
+}
+
+#[test]
+fn a_claim_is_found_by_its_id_whatever_is_known_of_the_table() {
+    let Some(table) = Table::new() else {
+        return;
+    };
+    drop(table.open(&[]));
+    let names = Names::new(&table.prefix).unwrap();
+    let mut admin = table.admin();
+    admin.batch_execute(sql::BY_INDEX).unwrap();
+    for (query, parameters) in [
+        (Query::Done, "'{1}', '{1}'"),
+        (Query::Renew, "'{1}', '{1}', 1"),
+        (Query::PutBack, "1, 1, NULL, false, NULL"),
+        (Query::Die, "1, 1, 'error'"),
+        (Query::Interrupt, "1, 1, NULL, 'error', 0"),
+    ] {
+        let text = sql::text(query, &names);
+        let statement = format!("PREPARE one AS {text}");
+        admin.batch_execute(&statement).unwrap();
+        let explained = admin
+            .query(&format!("EXPLAIN EXECUTE one ({parameters})"), &[])
+            .unwrap();
+        let plan: Vec<String> = explained.iter().map(|row| row.get(0)).collect();
+        let plan = plan.join("\n");
+        assert!(plan.contains("jobs_pkey"), "{query:?}: {plan}");
+        assert!(!plan.contains("jobs_lease"), "{query:?}: {plan}");
+        admin.batch_execute("DEALLOCATE one").unwrap();
+    }
+}
+
+#[test]
 fn no_call_waits_longer_than_its_patience_for_a_lock_and_others_go_on() {
     let Some(table) = Table::new() else {
         return;

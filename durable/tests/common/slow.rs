@@ -8,9 +8,13 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
+/// How late a sleep may end.
+const LATE: Duration = Duration::from_micros(150);
+
 /// Listens in a folder of its own below `parent`, and passes everything on to the server in `behind`. The folder.
-pub(super) fn start(parent: &Path, behind: &Path, round_trip: Duration) -> io::Result<PathBuf> {
-    let folder = parent.join(format!("slow-{}", round_trip.as_millis()));
+pub(crate) fn start(parent: &Path, behind: &Path, round_trip: Duration) -> io::Result<PathBuf> {
+    let name = format!("slow-{}-{}", std::process::id(), round_trip.as_micros());
+    let folder = parent.join(name);
     fs::create_dir_all(&folder)?;
     let listener = UnixListener::bind(folder.join(".s.PGSQL.5432"))?;
     let behind = behind.join(".s.PGSQL.5432");
@@ -41,7 +45,11 @@ fn pass(mut from: UnixStream, mut to: UnixStream, delay: Duration) {
     });
     thread::spawn(move || {
         for (at, message) in messages {
-            thread::sleep(at.saturating_duration_since(Instant::now()));
+            // A sleep ends late.
+            thread::sleep(at.saturating_duration_since(Instant::now() + LATE));
+            while Instant::now() < at {
+                thread::yield_now();
+            }
             if to.write_all(&message).is_err() {
                 break;
             }
