@@ -55,6 +55,10 @@ fn main() -> Result<()> {
     if let Ok(path) = env::var(OPEN) {
         return open_and_fire(Path::new(&path));
     }
+    #[cfg(feature = "postgres")]
+    if let Ok(url) = env::var(shared::KILLED) {
+        return shared::run_until_killed(&url);
+    }
     let mut quick = false;
     let mut postgres = false;
     let mut far = None;
@@ -424,11 +428,13 @@ fn far_jobs(folder: &Path, many: u64) -> Result<()> {
 /// PostgreSQL, on a server of its own with a socket.
 #[cfg(feature = "postgres")]
 mod shared {
+    use std::process::Command;
+    use std::sync::{Arc, Mutex};
     use std::time::{Duration, Instant, SystemTime};
     use std::{env, fs, thread};
 
     use hashed_wheel_durable::postgres::{Client, NoTls};
-    use hashed_wheel_durable::{DurableTimer, Outcome};
+    use hashed_wheel_durable::{DurableTimer, DurableTimerBuilder, Outcome};
 
     use super::server::Server;
     use super::slow;
@@ -464,6 +470,7 @@ mod shared {
             measured?;
         }
         lateness(times(200), |builder| builder.open_postgres(&url))?;
+        beside_a_kill(&url, Duration::from_millis(times(20_000) as u64))?;
         for batch in [64, 256] {
             row(
                 &format!("bare PostgreSQL: stored, claimed, removed a second, {batch} at a time"),
@@ -483,6 +490,80 @@ mod shared {
             "fire → acknowledged a second, overdue jobs, two timers",
             &format!("{:.0}", overdue(&url, times(50_000))?),
         );
+        Ok(())
+    }
+
+    /// Set for a child: the server whose jobs it runs until it is killed.
+    pub(super) const KILLED: &str = "FIGURES_KILLED";
+
+    const LEASE: Duration = Duration::from_secs(1);
+
+    fn worker() -> DurableTimerBuilder {
+        let builder = DurableTimer::builder().table_prefix("kill_").lease(LEASE);
+        builder.on("work", |_| {
+            thread::sleep(Duration::from_millis(30));
+            Outcome::Done
+        })
+    }
+
+    pub(super) fn run_until_killed(url: &str) -> Result<()> {
+        let timer = worker().open_postgres(url)?;
+        loop {
+            for _ in 0..4 {
+                timer.job("work").after(Duration::ZERO)?;
+            }
+            thread::sleep(Duration::from_millis(25));
+        }
+    }
+
+    /// How late jobs begin in a process of which one thread is busy all the time, after another process was killed with its claims. A thread that only sleeps shows how late this
+    /// machine is.
+    fn beside_a_kill(url: &str, long: Duration) -> Result<()> {
+        let late = Arc::new(Mutex::new(Vec::new()));
+        let all = Arc::clone(&late);
+        let timer = worker()
+            .on("long", move |_| {
+                thread::sleep(long);
+                Outcome::Done
+            })
+            .on("tick", move |job| {
+                let late = SystemTime::now().duration_since(job.due());
+                let mut all = all.lock().expect("nobody panics");
+                all.push(late.expect("a job began early"));
+                Outcome::Done
+            })
+            .open_postgres(url)?;
+        let mut other = Command::new(env::current_exe()?).env(KILLED, url).spawn()?;
+        timer.job("long").after(Duration::ZERO)?;
+        thread::sleep(long / 4);
+        other.kill()?;
+        other.wait()?;
+        let end = Instant::now() + long / 2;
+        let sleeper = thread::spawn(move || {
+            let mut all = Vec::new();
+            while Instant::now() < end {
+                let start = Instant::now();
+                thread::sleep(Duration::from_millis(20));
+                all.push(start.elapsed().saturating_sub(Duration::from_millis(20)));
+            }
+            all
+        });
+        while Instant::now() < end {
+            timer.job("tick").after(Duration::from_millis(100))?;
+            thread::sleep(Duration::from_millis(20));
+        }
+        let bare = sleeper.join().expect("it does not panic");
+        timer.stop()?;
+        let late = std::mem::take(&mut *late.lock().expect("nobody panics"));
+        for (what, mut all) in [
+            ("lateness beside a long handler, after a kill", late),
+            ("the same of a thread that only sleeps", bare),
+        ] {
+            all.sort();
+            let at = |part: usize| millis(all[(all.len() - 1) * part / 100]);
+            let text = format!("{} / {} / {} ms", at(50), at(99), at(100));
+            row(&format!("{what}, p50 / p99 / max"), &text);
+        }
         Ok(())
     }
 

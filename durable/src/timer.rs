@@ -50,7 +50,7 @@ const MAX_PAYLOAD: usize = 1 << 20;
 /// # Ok::<(), hashed_wheel_durable::Error>(())
 /// ```
 pub struct DurableTimer {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     /// False for the one that handlers are given.
     owner: bool,
 }

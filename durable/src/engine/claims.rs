@@ -175,13 +175,15 @@ impl Claims {
         Ok(())
     }
 
-    /// Hands a parked claim to the threads.
-    pub(super) fn make_ready(&self, token: u64) {
+    /// Hands a parked claim to the threads. True if it is the first one for which no thread is free: it may have to be given back.
+    pub(super) fn make_ready(&self, token: u64) -> bool {
         let mut state = self.state.lock();
-        if let Some(claim) = state.parked.remove(&token) {
-            state.ready.push_back((Instant::now(), claim));
-            self.changed.notify_one();
-        }
+        let Some(claim) = state.parked.remove(&token) else {
+            return false;
+        };
+        state.ready.push_back((Instant::now(), claim));
+        self.changed.notify_one();
+        state.running + state.ready.len() == state.most + 1
     }
 
     /// Hands claims that are due to the threads.
@@ -202,7 +204,7 @@ impl Claims {
     pub(super) fn next(&self) -> Option<Task> {
         let mut state = self.state.lock();
         loop {
-            if let Some(task) = state.begin() {
+            if let Some(task) = state.begin(Some(Instant::now())) {
                 return Some(task);
             }
             if state.closed {
@@ -212,9 +214,9 @@ impl Claims {
         }
     }
 
-    /// The next task, if there is one.
+    /// The next task on a manual clock, if there is one.
     pub(super) fn try_next(&self) -> Option<Task> {
-        self.state.lock().begin()
+        self.state.lock().begin(None)
     }
 
     pub(super) fn tell_dead(&self, ids: &[Id]) {
@@ -236,9 +238,8 @@ impl Claims {
     /// If something has waited for a thread for so long that it has to be given back: takes that and what is behind it, which would overtake it.
     pub(super) fn overstayed(&self, now: Instant) -> Vec<Claim> {
         let mut state = self.state.lock();
-        match state.ready.front() {
-            Some((since, _)) if now.saturating_duration_since(*since) >= LEAD => {}
-            _ => return Vec::new(),
+        if !state.is_overstayed(now) {
+            return Vec::new();
         }
         let ready = std::mem::take(&mut state.ready);
         let claims: Vec<Claim> = ready.into_iter().map(|(_, claim)| claim).collect();
@@ -279,8 +280,16 @@ impl State {
         true
     }
 
-    fn begin(&mut self) -> Option<Task> {
-        let next = if self.running < self.most {
+    /// Has a claim waited for a thread for so long that it is given back?
+    fn is_overstayed(&self, now: Instant) -> bool {
+        let front = self.ready.front();
+        front.is_some_and(|(since, _)| now.saturating_duration_since(*since) >= LEAD)
+    }
+
+    /// What a thread does at this time. What has overstayed does not begin: the store thread, which may be in a long commit, has to give it back.
+    fn begin(&mut self, now: Option<Instant>) -> Option<Task> {
+        let over = now.is_some_and(|now| self.is_overstayed(now));
+        let next = if self.running < self.most && !over {
             self.ready.pop_front()
         } else {
             None

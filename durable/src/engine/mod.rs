@@ -321,7 +321,9 @@ impl Engine {
 
     /// A parked job is due.
     fn fire(&self, token: u64) {
-        self.claims.make_ready(token);
+        if self.claims.make_ready(token) {
+            self.inbox.kick();
+        }
         if let Some(manual) = &self.manual {
             manual.drive(self);
         }

@@ -51,8 +51,8 @@ const MARGIN: Duration = Duration::from_secs(5);
 /// The time after which something is looked at again that another process has locked, or that failed.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Lapsed claims are taken up so many at a time.
-const LAPSED: i64 = 256;
+/// Lapsed claims are taken up so many at a time: what is due meanwhile waits for it.
+const LAPSED: usize = 256;
 
 /// The shortest lease: renewing it takes a query for every third of it.
 const SHORTEST_LEASE: Duration = Duration::from_millis(100);
@@ -141,59 +141,53 @@ impl PostgresStore {
         Instant::now() + self.patience
     }
 
-    /// Takes up claims that have lapsed.
+    /// Takes up claims that have lapsed, [`LAPSED`] at most.
     fn take_up(&mut self, judge: Judge<'_>, wait: bool) -> Result<Recovered, StoreError> {
         let names = self.names();
+        let deadline = self.deadline();
+        let lapsed = self.link.ask(
+            deadline,
+            wait,
+            || step![Query::Lapsed; names.clone(), LAPSED as i64],
+        )?;
+        let others = i64::from(broken::is(Defect::ChargeBystanders));
+        let claims: Vec<(i64, i64, Option<Millis>)> = lapsed
+            .iter()
+            .map(|row| {
+                let (id, attempts): (i64, i64) = (row.get(0), row.get(2));
+                let again = judge(row.get(3), id as u64, attempts as u32);
+                (id, row.get(1), again)
+            })
+            .collect();
         let mut recovered = Recovered::default();
-        loop {
-            let deadline = self.deadline();
-            let lapsed = self.link.ask(
-                deadline,
-                wait,
-                || step![Query::Lapsed; names.clone(), LAPSED],
-            )?;
-            let others = i64::from(broken::is(Defect::ChargeBystanders));
-            let claims: Vec<(i64, i64, Option<Millis>)> = lapsed
-                .iter()
-                .map(|row| {
-                    let (id, attempts): (i64, i64) = (row.get(0), row.get(2));
-                    let again = judge(row.get(3), id as u64, attempts as u32);
-                    (id, row.get(1), again)
-                })
-                .collect();
-            if claims.is_empty() {
-                return Ok(recovered);
-            }
-            let rows = self
-                .link
-                .transact("cannot take up jobs", deadline, |process| {
-                    let mut steps: Vec<_> = claims
-                        .iter()
-                        .map(|&(id, token, again)| {
-                            step![Query::Interrupt; id, token, again, INTERRUPTED, others]
-                        })
-                        .collect();
-                    let (none, version) = (Vec::<String>::new(), schema::VERSION as i64);
-                    steps.push(
-                        step![Query::Close; none.clone(), none, process.id, process.number, version],
-                    );
-                    steps
-                })?;
-            let mut found = 0;
-            for (row, &(id, ..)) in rows.iter().zip(&claims) {
-                if let Some(row) = row.first() {
-                    found += 1;
-                    if row.get(0) {
-                        recovered.died.push(id as Id);
-                    }
+        if claims.is_empty() {
+            return Ok(recovered);
+        }
+        let rows = self
+            .link
+            .transact("cannot take up jobs", deadline, |process| {
+                let mut steps: Vec<_> = claims
+                    .iter()
+                    .map(|&(id, token, again)| {
+                        step![Query::Interrupt; id, token, again, INTERRUPTED, others]
+                    })
+                    .collect();
+                let (none, version) = (Vec::<String>::new(), schema::VERSION as i64);
+                steps.push(
+                    step![Query::Close; none.clone(), none, process.id, process.number, version],
+                );
+                steps
+            })?;
+        // What is missing was taken up by others, who were faster.
+        for (row, &(id, ..)) in rows.iter().zip(&claims) {
+            if let Some(row) = row.first() {
+                recovered.found += 1;
+                if row.get(0) {
+                    recovered.died.push(id as Id);
                 }
             }
-            recovered.found += found;
-            // None: others were faster.
-            if claims.len() < LAPSED as usize || found == 0 {
-                return Ok(recovered);
-            }
         }
+        Ok(recovered)
     }
 }
 
@@ -298,7 +292,15 @@ fn notices(told: &[(String, Millis)]) -> Vec<String> {
 
 impl Store for PostgresStore {
     fn recover(&mut self, judge: Judge<'_>, _: Millis) -> Result<Recovered, StoreError> {
-        self.take_up(judge, true)
+        let mut all = Recovered::default();
+        loop {
+            let some = self.take_up(judge, true)?;
+            all.found += some.found;
+            all.died.extend(some.died);
+            if some.found < LAPSED {
+                return Ok(all);
+            }
+        }
     }
 
     fn commit(

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::{Notes, eventually, ms};
 use crate::store::memory::MemoryStore;
-use crate::store::{Call, ClaimRequest, Committed, End, Judge, New, Store, Wrapped};
+use crate::store::{Call, ClaimRequest, Committed, End, Judge, New, Reply, Store, Wrapped};
 use crate::time::{Millis, SystemWall, WallClock};
 use crate::{DurableTimer, Error, Outcome, StoreError};
 
@@ -281,6 +281,109 @@ fn a_claim_that_finds_no_thread_is_given_back_and_can_be_cancelled() {
     });
     let_go.send(()).unwrap();
     eventually("all jobs", || timer.pending().unwrap() == 0);
+    assert_eq!(timer.stats().fired, 1);
+}
+
+#[test]
+fn a_claim_that_finds_no_thread_is_given_back_though_nobody_calls() {
+    let store = Kept::new();
+    let other_process = store.clone();
+    let (let_go, hold) = std::sync::mpsc::channel::<()>();
+    let hold = parking_lot::Mutex::new(hold);
+    let timer = DurableTimer::builder()
+        .on("mail", move |_| {
+            let _ = hold.lock().recv_timeout(ms(90_000));
+            Outcome::Done
+        })
+        .threads(1)
+        .open_with(Arc::new(SystemWall), move |_| Box::new(store))
+        .unwrap();
+    // Claimed together, and parked until then.
+    let due = SystemTime::now() + ms(40);
+    let jobs = ["a", "b"].map(|key| timer.job("mail").key(key).due_at(due));
+    timer.schedule_all(jobs).unwrap();
+    let none = ClaimRequest {
+        room: vec![0],
+        ..ClaimRequest::default()
+    };
+    eventually("the first", || timer.stats().fired == 1);
+    let cancel = ["a", "b"].map(|key| Call::Cancel {
+        key: key.to_owned(),
+    });
+    eventually("the other to be given back", || {
+        let replies = other_process.commit(&cancel, &none).replies;
+        replies.contains(&Reply::Count(1))
+    });
+    let_go.send(()).unwrap();
+    eventually("all jobs", || timer.pending().unwrap() == 0);
+    assert_eq!(timer.stats().fired, 1);
+}
+
+/// A store whose commits of schedules wait until they are let go.
+struct Held(Kept, std::sync::mpsc::Receiver<()>);
+
+impl Wrapped for Held {
+    fn inner(&self) -> MemoryStore {
+        self.0.inner()
+    }
+
+    fn before_commit(&mut self, calls: &[Call], _: &[End]) -> Result<(), StoreError> {
+        for call in calls {
+            if matches!(call, Call::Schedule(_)) {
+                self.1.recv().unwrap();
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn what_has_waited_for_a_thread_for_too_long_does_not_begin_during_a_commit() {
+    let (finish, hold) = std::sync::mpsc::channel::<()>();
+    let hold = parking_lot::Mutex::new(hold);
+    let (let_go, commits) = std::sync::mpsc::channel::<()>();
+    let timer = DurableTimer::builder()
+        .on("mail", move |_| {
+            let _ = hold.lock().recv();
+            Outcome::Done
+        })
+        .threads(1)
+        .open_with(Arc::new(SystemWall), move |_| {
+            Box::new(Held(Kept::new(), commits))
+        })
+        .unwrap();
+    let_go.send(()).unwrap();
+    let now = SystemTime::now();
+    let jobs = ["a", "b"].map(|key| timer.job("mail").key(key).due_at(now));
+    timer.schedule_all(jobs).unwrap();
+    eventually("the first", || timer.stats().fired == 1);
+    // The store thread is in a commit from now on.
+    let far = crate::time::NEVER;
+    let new = New {
+        kind: "mail".to_owned(),
+        key: None,
+        payload: Vec::new(),
+        due: far,
+        replace: false,
+        rule: None,
+    };
+    timer.engine.ask(Call::Schedule(vec![new]), Box::new(drop));
+    thread::sleep(ms(60));
+    finish.send(()).unwrap();
+    thread::sleep(ms(20));
+    let (sender, cancelled) = std::sync::mpsc::channel();
+    for key in ["a", "b"] {
+        let sender = sender.clone();
+        let answer = move |reply| sender.send(reply).unwrap();
+        let cancel = Call::Cancel {
+            key: key.to_owned(),
+        };
+        timer.engine.ask(cancel, Box::new(answer));
+    }
+    let_go.send(()).unwrap();
+    let replies: Vec<_> = (0..2).map(|_| cancelled.recv().unwrap().unwrap()).collect();
+    drop(finish);
+    assert!(replies.contains(&Reply::Count(1)), "{replies:?}");
     assert_eq!(timer.stats().fired, 1);
 }
 

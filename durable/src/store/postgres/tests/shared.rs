@@ -212,6 +212,30 @@ fn a_poll_takes_up_what_has_lapsed() {
 }
 
 #[test]
+fn a_poll_takes_up_so_many_at_a_time_and_an_open_takes_up_all() {
+    let Some(table) = Table::new() else {
+        return;
+    };
+    let (mut dead, mut alive) = (table.open(&mail()), table.open(&mail()));
+    let many = 2 * LAPSED + 3;
+    let mut lapse = || {
+        let calls: Vec<Call> = (0..many).map(|_| schedule(None, 1)).collect();
+        commit(&mut dead, &calls);
+        assert_eq!(claim(&mut dead, many).len(), many);
+        table.lapse();
+    };
+    lapse();
+    for left in [LAPSED + 3, 3, 0] {
+        alive.poll(&retry, &[1]).unwrap();
+        assert_eq!(table.count("state = 2"), left as i64);
+        // The next look is soon.
+        assert!(alive.heard().1.unwrap() <= Instant::now() + AGAIN);
+    }
+    lapse();
+    assert_eq!(recover(&mut alive), many);
+}
+
+#[test]
 fn two_claims_of_the_same_key_that_lapse_share_it_between_them() {
     let Some(table) = Table::new() else {
         return;
