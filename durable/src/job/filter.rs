@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::state::State;
+use super::state::{Standing, State};
 use crate::store::{Id, Row};
 use crate::time::{Millis, millis_of, time_of};
 
@@ -146,9 +146,22 @@ impl JobFilter {
         }
     }
 
-    /// Is a job with this id and due time meant, as far as these say?
-    pub(crate) fn reaches(&self, id: Id, due: Millis) -> bool {
-        id > self.after && self.due_before.is_none_or(|end| due < end)
+    /// Is this job meant, as far as can be said without its key?
+    pub(crate) fn means(
+        &self,
+        id: Id,
+        kind: Option<&str>,
+        standing: Standing,
+        died: Option<Millis>,
+    ) -> bool {
+        let before = |end: Option<Millis>, time: Option<Millis>| {
+            end.is_none_or(|end| time.is_some_and(|time| time < end))
+        };
+        self.wants(standing.state)
+            && id > self.after
+            && (self.kind.is_none() || self.kind.as_deref() == kind)
+            && before(self.due_before, Some(standing.due))
+            && before(self.died_before, died)
     }
 }
 

@@ -418,16 +418,8 @@ impl Reader for MemoryReader {
             .records
             .iter()
             .filter(|&(&id, record)| {
-                filter.wants(record.standing.state)
-                    && filter.reaches(id, record.standing.due)
-                    && filter
-                        .kind
-                        .as_deref()
-                        .is_none_or(|kind| kind == &*record.kind)
+                filter.means(id, Some(&record.kind), record.standing, record.died)
                     && (filter.key.is_none() || filter.key == record.key)
-                    && filter
-                        .died_before
-                        .is_none_or(|end| record.died.is_some_and(|died| died < end))
             })
             .map(|(&id, record)| Row {
                 id,

@@ -28,6 +28,7 @@ use self::index::{earliest, in_order};
 use self::layout::{
     DUE, PAUSED, RECURRING, RULES, SUSPECTS, check_kinds, due_of, id_of, kind_of, read_rule,
 };
+use self::open::guarded;
 use self::work::{Work, damaged};
 use super::{
     Call, ClaimRequest, Committed, Earliest, End, Judge, Polled, Reader, Recovered, Slot, Store,
@@ -295,17 +296,12 @@ impl Store for RedbStore {
             self.shared.damaged.store(true, Ordering::Relaxed);
         }
         let verify = self.shared.damaged.load(Ordering::Relaxed);
-        let opened = panic::catch_unwind(AssertUnwindSafe(|| (self.open)(verify)));
-        let database = match opened {
-            Ok(Ok(database)) => database,
-            Ok(Err(Error::Store(error))) => return Err(error),
-            Ok(Err(other)) => return Err(StoreError::new(other.to_string())),
-            Err(payload) => {
-                let text = crate::engine::panic_text(&*payload);
-                let name = &self.shared.name;
-                return Err(StoreError::new(format!("{name} is damaged: {text}")));
-            }
-        };
+        let database = guarded(&self.shared.name, || {
+            (self.open)(verify).map_err(|error| match error {
+                Error::Store(error) => error,
+                other => StoreError::new(other.to_string()),
+            })
+        })?;
         self.shared.damaged.store(false, Ordering::Relaxed);
         let last = self.numbers.last;
         self.load(database)?;

@@ -29,14 +29,12 @@ pub(super) struct Batch<'a> {
 }
 
 /// What the answer to a statement is about.
-enum Meaning<'a> {
+enum Meaning {
     /// Places of ends.
     Done(Vec<usize>),
     End(usize),
-    /// Places of calls, and new jobs of these.
-    Insert(Vec<(usize, &'a New)>),
-    Replace(usize),
-    Recur(usize),
+    /// Places of the calls that these new jobs are of.
+    Schedule(Vec<usize>),
     /// Adds to the count of a call.
     Count(usize),
     Claim,
@@ -45,26 +43,25 @@ enum Meaning<'a> {
 
 impl<'a> Batch<'a> {
     /// The statements, and what each is for.
-    fn build(&self, process: ProcessRow) -> Vec<(Meaning<'a>, Step<'a>)> {
+    fn build(&self, process: ProcessRow) -> Vec<(Meaning, Step<'a>)> {
         let mut steps = Vec::new();
         self.add_ends(&mut steps);
         let mut new = Collected::default();
         for (place, call) in self.calls.iter().enumerate() {
             if let Call::Schedule(jobs) = call {
                 for job in jobs {
-                    if let Some(rule) = &job.rule {
-                        new.flush(&mut steps);
-                        let (kind, key) = (job.kind.as_str(), job.key.as_deref());
-                        let step = step![Query::Recur; kind, key, job.due, &*job.payload, rule.as_str(), job.replace];
-                        steps.push((Meaning::Recur(place), step));
-                    } else if job.replace {
-                        new.flush(&mut steps);
-                        let (kind, key) = (job.kind.as_str(), job.key.as_deref());
-                        let step = step![Query::Replace; kind, key, job.due, &*job.payload];
-                        steps.push((Meaning::Replace(place), step));
-                    } else {
+                    if job.rule.is_none() && !job.replace {
                         new.add(place, job, &mut steps);
+                        continue;
                     }
+                    new.flush(&mut steps);
+                    let (kind, key) = (job.kind.as_str(), job.key.as_deref());
+                    let step = if let Some(rule) = &job.rule {
+                        step![Query::Recur; kind, key, job.due, &*job.payload, rule.as_str(), job.replace]
+                    } else {
+                        step![Query::Replace; kind, key, job.due, &*job.payload]
+                    };
+                    steps.push((Meaning::Schedule(vec![place]), step));
                 }
                 continue;
             }
@@ -118,7 +115,7 @@ impl<'a> Batch<'a> {
         steps
     }
 
-    fn add_ends(&self, steps: &mut Vec<(Meaning<'a>, Step<'a>)>) {
+    fn add_ends(&self, steps: &mut Vec<(Meaning, Step<'a>)>) {
         let is_done = |&place: &usize| self.ends[place].verdict == Verdict::Done;
         let (done, rest): (Vec<usize>, Vec<usize>) = (0..self.ends.len()).partition(is_done);
         if !done.is_empty() {
@@ -185,42 +182,18 @@ impl<'a> Batch<'a> {
                         committed.died.push(end.id);
                     }
                 }
-                Meaning::Insert(new) => {
-                    for ((place, _), row) in new.iter().zip(rows) {
+                Meaning::Schedule(places) => {
+                    for (place, row) in places.into_iter().zip(rows) {
                         let id = row.get::<_, i64>(0) as Id;
-                        let made = row.get(1);
-                        committed.add(
-                            *place,
-                            if made {
-                                Scheduled::New(id)
-                            } else {
-                                Scheduled::Kept(id)
-                            },
-                        );
-                    }
-                }
-                Meaning::Replace(place) => {
-                    let id = rows[0].get::<_, i64>(0) as Id;
-                    let made = rows[0].get(1);
-                    committed.add(
-                        place,
-                        if made {
-                            Scheduled::New(id)
-                        } else {
-                            Scheduled::Replaced(id)
-                        },
-                    );
-                }
-                Meaning::Recur(place) => {
-                    let id = rows[0].get::<_, i64>(0) as Id;
-                    committed.add(
-                        place,
-                        match rows[0].get(1) {
+                        let scheduled = match row.get(1) {
                             Some(true) => Scheduled::New(id),
                             Some(false) => Scheduled::Replaced(id),
                             None => Scheduled::Kept(id),
-                        },
-                    );
+                        };
+                        if let Reply::Scheduled(all) = &mut committed.replies[place] {
+                            all.push(scheduled);
+                        }
+                    }
                 }
                 Meaning::Count(place) => {
                     if let Reply::Count(count) = &mut committed.replies[place] {
@@ -265,14 +238,6 @@ impl<'a> Batch<'a> {
     }
 }
 
-impl Committed {
-    fn add(&mut self, call: usize, scheduled: Scheduled) {
-        if let Reply::Scheduled(all) = &mut self.replies[call] {
-            all.push(scheduled);
-        }
-    }
-}
-
 /// New jobs that have not been sent.
 #[derive(Default)]
 struct Collected<'a> {
@@ -281,7 +246,7 @@ struct Collected<'a> {
 }
 
 impl<'a> Collected<'a> {
-    fn add(&mut self, call: usize, new: &'a New, steps: &mut Vec<(Meaning<'a>, Step<'a>)>) {
+    fn add(&mut self, call: usize, new: &'a New, steps: &mut Vec<(Meaning, Step<'a>)>) {
         if let Some(key) = &new.key
             && !self.keys.insert(key)
         {
@@ -291,7 +256,7 @@ impl<'a> Collected<'a> {
         self.new.push((call, new));
     }
 
-    fn flush(&mut self, steps: &mut Vec<(Meaning<'a>, Step<'a>)>) {
+    fn flush(&mut self, steps: &mut Vec<(Meaning, Step<'a>)>) {
         self.keys.clear();
         let new = std::mem::take(&mut self.new);
         if new.is_empty() {
@@ -302,7 +267,8 @@ impl<'a> Collected<'a> {
         let dues: Vec<Millis> = new.iter().map(|(_, new)| new.due).collect();
         let payloads: Vec<&[u8]> = new.iter().map(|(_, new)| &*new.payload).collect();
         let step = step![Query::Insert; kinds, keys, dues, payloads];
-        steps.push((Meaning::Insert(new), step));
+        let places = new.iter().map(|&(place, _)| place).collect();
+        steps.push((Meaning::Schedule(places), step));
     }
 }
 

@@ -165,7 +165,7 @@ pub(super) fn text(query: Query, names: &Names) -> String {
         Query::Hasty => format!("SELECT set_config('lock_timeout', '{}', true)", HASTY_LOCK.as_millis()),
         Query::Commit => "COMMIT".to_owned(),
         Query::Clock => format!("SELECT {CLOCK}"),
-        // Kinds, keys, due times, payloads. Tells ids, and whether they are new, in this order. A key that was taken since the statement began has no id: the
+        // Kinds, keys, due times, payloads. Tells ids, and whether they are new or kept (null), in this order. A key that was taken since the statement began has no id: the
         // division fails, and the transaction is tried again.
         Query::Insert => format!(
             "WITH n AS MATERIALIZED (
@@ -180,9 +180,9 @@ pub(super) fn text(query: Query, names: &Names) -> String {
                     (SELECT o.id FROM {jobs} o WHERE o.key = n.key AND o.state <= 1 AND o.key IS NOT NULL) AS old
                 FROM n
             )
-            SELECT CASE WHEN new THEN id WHEN old IS NULL THEN 1 / (old IS NOT NULL)::int ELSE old END, new FROM found ORDER BY place"
+            SELECT CASE WHEN new THEN id WHEN old IS NULL THEN 1 / (old IS NOT NULL)::int ELSE old END, nullif(new, false) FROM found ORDER BY place"
         ),
-        // Kind, key, due time, payload. Tells the id, and whether it is new.
+        // Kind, key, due time, payload. Tells the id, and whether it is new or replaced.
         Query::Replace => format!(
             "WITH n AS (SELECT nextval('{numbers}') AS id)
             INSERT INTO {jobs} (id, state, kind, key, due, payload)

@@ -47,6 +47,13 @@ pub(super) const LETTERS: TableDefinition<u64, &[u8]> = TableDefinition::new("le
 pub(super) const PAUSED: TableDefinition<&str, ()> = TableDefinition::new("paused");
 pub(super) const ERRORS: TableDefinition<u64, &str> = TableDefinition::new("errors");
 
+/// The indexes of due times. Their places here are the numbers that values of `keys` have.
+pub(super) const INDEXES: [(TableDefinition<&Place, u64>, State); 3] = [
+    (DUE, State::Waiting),
+    (SUSPECTS, State::Suspect),
+    (RECURRING, State::Recurring),
+];
+
 /// The version of this layout.
 pub(super) const FORMAT: u64 = 2;
 
@@ -144,6 +151,30 @@ pub(super) fn entry(place: &Place, attempts: u32) -> u64 {
 pub(super) fn read_entry(place: &Place, value: u64) -> (u32, bool) {
     let attempts = (value >> 32) as u32;
     (attempts, entry(place, attempts) == value)
+}
+
+/// The value of a key that is held.
+pub(super) fn holder(place: &Place, state: State) -> [u8; 21] {
+    let number = INDEXES.iter().position(|(_, held)| *held == state);
+    let mut value = [0; 21];
+    value[..20].copy_from_slice(place);
+    value[20] = number.unwrap_or_default() as u8;
+    value
+}
+
+/// The place of what holds a key, and the state that this means.
+pub(super) fn read_holder(value: &[u8; 21]) -> (Place, State) {
+    let number = usize::from(value[20]).min(INDEXES.len() - 1);
+    (array(value), INDEXES[number].1)
+}
+
+/// How the job of an entry stands.
+pub(super) fn standing(place: &Place, value: u64, state: State) -> Standing {
+    Standing {
+        state,
+        due: due_of(place),
+        attempts: read_entry(place, value).0,
+    }
 }
 
 /// Marks the length of a key that is shown and not held.

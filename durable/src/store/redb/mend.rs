@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use ::redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata};
 
 use super::layout::{
-    BODIES, CLAIMS, DUE, ERRORS, KINDS, LETTERS, META, PAUSED, RECURRING, RULES, SUSPECTS, id_of,
-    read_body,
+    BODIES, CLAIMS, DUE, ERRORS, INDEXES, KINDS, LETTERS, META, PAUSED, RECURRING, RULES, SUSPECTS,
+    holder, id_of, read_body,
 };
 use super::open::{builder, read_meta, sync_folder};
 use super::work::{Work, damaged};
@@ -161,28 +161,22 @@ fn give_keys(new: &Database) -> Result<()> {
         let (mut kinds, mut numbers) = (Kinds::default(), Numbers::default());
         let mut work = Work::new(&transaction, &mut kinds, &mut numbers, SystemWall.now())?;
         let mut held = Vec::new();
-        for (number, table) in [&work.due, &work.suspects, &work.recurring]
-            .into_iter()
-            .enumerate()
-        {
-            for entry in table.iter()? {
+        for (_, state) in INDEXES {
+            for entry in work.index(state).iter()? {
                 let place = *entry?.0.value();
-                let body = work.bodies.get(id_of(&place))?;
-                let body = body
-                    .as_ref()
-                    .map(|body| read_body(id_of(&place), body.value()));
-                if let Some(body) = body
-                    && let (Some(key), false) = (body.key, body.run)
-                {
-                    let mut value = [0; 21];
-                    value[..20].copy_from_slice(&place);
-                    value[20] = number as u8;
-                    held.push((key.to_owned(), value));
-                }
+                held.push((place, state));
             }
         }
-        for (key, value) in held {
-            work.keys.insert(key.as_str(), &value)?;
+        for (place, state) in held {
+            let body = work.bodies.get(id_of(&place))?;
+            let body = body
+                .as_ref()
+                .map(|body| read_body(id_of(&place), body.value()));
+            if let Some(body) = body
+                && let (Some(key), false) = (body.key, body.run)
+            {
+                work.keys.insert(key, &holder(&place, state))?;
+            }
         }
     }
     transaction.commit()?;

@@ -5,6 +5,7 @@
 //! written to it.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::panic::{self, AssertUnwindSafe};
@@ -51,7 +52,7 @@ impl RedbStore {
             verify,
             Box::new(move |verify| {
                 let mut database = open_patiently(&path)?;
-                guarded(&path, || {
+                guarded(path.display(), || {
                     let length = fs::metadata(&path).map_or(0, |metadata| metadata.len());
                     upgrade::prepare(&mut database, &path, length, verify)
                 })?;
@@ -118,17 +119,9 @@ impl RedbStore {
         self.kinds.numbers.clear();
         self.kinds.names.clear();
         let kinds = &mut self.kinds;
-        let read = panic::catch_unwind(AssertUnwindSafe(|| read_meta(&database, kinds)));
-        let last = match read {
-            Ok(read) => read.map_err(|error| self.shared.failed("cannot read", error))?,
-            Err(payload) => {
-                let text = crate::engine::panic_text(&*payload);
-                return Err(StoreError::new(format!(
-                    "{} is damaged: {text}",
-                    self.shared.name
-                )));
-            }
-        };
+        let last = guarded(&self.shared.name, || {
+            read_meta(&database, kinds).map_err(|error| self.shared.failed("cannot read", error))
+        })?;
         self.numbers = Numbers {
             last,
             reserved: last,
@@ -141,7 +134,7 @@ impl RedbStore {
 fn open_patiently(path: &Path) -> Result<Database, Error> {
     let mut tries = 0;
     loop {
-        match guarded(path, || open_or_create(path)) {
+        match guarded(path.display(), || open_or_create(path)) {
             Err(Error::InUse(_)) if tries < TRIES => {
                 tries += 1;
                 thread::sleep(PAUSE);
@@ -175,11 +168,24 @@ pub(super) fn read_meta(database: &Database, kinds: &mut Kinds) -> Result<u64, :
 }
 
 /// Makes an error of a panic: redb asserts what a damaged file may break.
-fn guarded<T>(path: &Path, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+pub(super) fn guarded<T, E: From<StoreError>>(
+    name: impl fmt::Display,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
     panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
         let text = crate::engine::panic_text(&*payload);
-        Err(StoreError::new(format!("{} is damaged: {text}", path.display())).into())
+        Err(StoreError::new(format!("{name} is damaged: {text}")).into())
     })
+}
+
+/// The same, of the system.
+pub(super) fn io_failed(path: &Path, what: &str, error: io::Error) -> Error {
+    StoreError::with(format!("{}: cannot {what}", path.display()), error).into()
+}
+
+/// Something cannot be done with a file.
+pub(super) fn failed(path: &Path, what: &str, error: impl Into<::redb::Error>) -> Error {
+    StoreError::with(format!("{}: cannot {what}", path.display()), error.into()).into()
 }
 
 fn open_or_create(path: &Path) -> Result<Database, Error> {
@@ -200,12 +206,8 @@ fn open_or_create(path: &Path) -> Result<Database, Error> {
             Err(StoreError::new(format!("{} is a link to nothing", path.display())).into())
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => create(path),
-        Err(error) => Err(unreadable(path, error)),
+        Err(error) => Err(io_failed(path, "open", error)),
     }
-}
-
-fn unreadable(path: &Path, error: io::Error) -> Error {
-    StoreError::with(format!("{}: cannot open", path.display()), error).into()
 }
 
 fn no_store(path: &Path) -> Error {
@@ -236,11 +238,11 @@ fn engine_error(path: &Path, error: DatabaseError) -> Error {
 
 fn open_existing(path: &Path) -> Result<Database, Error> {
     let mut start = [0; MAGIC.len()];
-    let mut file = File::open(path).map_err(|error| unreadable(path, error))?;
+    let mut file = File::open(path).map_err(|error| io_failed(path, "open", error))?;
     match file.read_exact(&mut start) {
         Ok(()) if start == MAGIC => {}
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
-            return Err(unreadable(path, error));
+            return Err(io_failed(path, "open", error));
         }
         _ => return Err(no_store(path)),
     }
@@ -269,16 +271,11 @@ pub(super) fn format(transaction: &ReadTransaction) -> Result<Option<u64>, ::red
 }
 
 fn check(path: &Path, database: &impl ReadableDatabase) -> Result<(), Error> {
-    let failed = |error| {
-        Error::Store(StoreError::with(
-            format!("{}: cannot read", path.display()),
-            error,
-        ))
-    };
-    let transaction = database
+    let format = database
         .begin_read()
-        .map_err(|error| failed(error.into()))?;
-    match format(&transaction).map_err(failed)? {
+        .map_err(::redb::Error::from)
+        .and_then(|transaction| format(&transaction));
+    match format.map_err(|error| failed(path, "read", error))? {
         Some(old::FORMAT | FORMAT) => Ok(()),
         Some(newer) if newer > FORMAT => Err(StoreError::new(format!(
             "{} was written by a newer version: its format is {newer}, this version knows {FORMAT}",
@@ -305,12 +302,6 @@ fn initialize(database: &Database) -> Result<(), ::redb::Error> {
 }
 
 fn create(path: &Path) -> Result<Database, Error> {
-    let failed = |what: &str, error: io::Error| {
-        Error::Store(StoreError::with(
-            format!("{}: cannot {what}", path.display()),
-            error,
-        ))
-    };
     let Some(name) = path.file_name() else {
         return Err(StoreError::new(format!("{} names no file", path.display())).into());
     };
@@ -324,20 +315,21 @@ fn create(path: &Path) -> Result<Database, Error> {
         .create(true)
         .truncate(false)
         .open(&temporary)
-        .map_err(|error| failed("create", error))?;
+        .map_err(|error| io_failed(path, "create", error))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(Error::InUse(path.to_owned())),
-        Err(TryLockError::Error(error)) => return Err(failed("lock", error)),
+        Err(TryLockError::Error(error)) => return Err(io_failed(path, "lock", error)),
     }
     // Who held the lock before may have finished its store, and renamed the very file that is locked now.
     if path.exists() {
         drop(file);
         return open_existing(path);
     }
-    let begun = is_begun(&file, &temporary).map_err(|error| failed("create", error))??;
+    let begun = is_begun(&file, &temporary).map_err(|error| io_failed(path, "create", error))??;
     if !begun {
-        file.set_len(0).map_err(|error| failed("create", error))?;
+        file.set_len(0)
+            .map_err(|error| io_failed(path, "create", error))?;
     }
     let made = builder()
         .create_file(file)
@@ -352,16 +344,12 @@ fn create(path: &Path) -> Result<Database, Error> {
             match bare {
                 Ok(true) => Ok(database),
                 Ok(false) => Err(in_the_way(&temporary)),
-                Err(error) => Err(StoreError::with(
-                    format!("{}: cannot create", path.display()),
-                    error,
-                )
-                .into()),
+                Err(error) => Err(failed(path, "create", error)),
             }
         })
         .and_then(|database| {
-            fs::rename(&temporary, path).map_err(|error| failed("create", error))?;
-            sync_folder(path).map_err(|error| failed("create", error))?;
+            fs::rename(&temporary, path).map_err(|error| io_failed(path, "create", error))?;
+            sync_folder(path).map_err(|error| io_failed(path, "create", error))?;
             Ok(database)
         });
     if made.is_err() && !begun {

@@ -10,8 +10,8 @@ use ::redb::{
 use super::super::{Id, Reader, Row};
 use super::index::bounds;
 use super::layout::{
-    BODIES, CLAIMS, Claimed, DUE, ERRORS, KEYS, KINDS, LETTERS, Letter, Place, RECURRING, RULES,
-    SUSPECTS, array, due_of, id_of, kind_of, read_body, read_entry, read_rule,
+    BODIES, CLAIMS, Claimed, DUE, ERRORS, INDEXES, KEYS, KINDS, LETTERS, Letter, Place, RECURRING,
+    RULES, SUSPECTS, id_of, kind_of, read_body, read_holder, read_rule, standing,
 };
 use super::{Result, Shared, opened};
 use crate::error::StoreError;
@@ -46,7 +46,7 @@ impl Reader for FileReader {
         self.0.with("cannot read", |database| {
             let transaction = database.begin_read()?;
             let mut indexes = Vec::new();
-            for table in [DUE, SUSPECTS, RECURRING] {
+            for (table, _) in INDEXES {
                 indexes.extend(opened(&transaction, table)?);
             }
             let mut found = Vec::new();
@@ -72,22 +72,10 @@ struct Found {
     order: (Millis, Id),
     id: Id,
     kind: u32,
-    due: Millis,
-    attempts: u32,
-    /// As a number, which is never compared.
-    state: u8,
+    standing: Standing,
     error: Option<String>,
     died: Option<Millis>,
 }
-
-const STATES: [State; 6] = [
-    State::Waiting,
-    State::Suspect,
-    State::Recurring,
-    State::Claimed,
-    State::Charged,
-    State::Dead,
-];
 
 /// Keeps the first of all that are shown.
 struct Page<'a> {
@@ -108,13 +96,7 @@ impl Page<'_> {
     ) {
         let filter = self.filter;
         let named = self.kinds.get(&kind).map(String::as_str);
-        if !filter.wants(standing.state)
-            || !filter.reaches(id, standing.due)
-            || filter.kind.is_some() && filter.kind.as_deref() != named
-            || filter
-                .died_before
-                .is_some_and(|end| died.is_none_or(|died| died >= end))
-        {
+        if !filter.means(id, named, standing, died) {
             return;
         }
         let order = (if filter.by_due { standing.due } else { 0 }, id);
@@ -125,14 +107,11 @@ impl Page<'_> {
         if full {
             self.found.pop();
         }
-        let state = STATES.iter().position(|state| *state == standing.state);
         self.found.push(Found {
             order,
             id,
             kind,
-            due: standing.due,
-            attempts: standing.attempts,
-            state: state.unwrap_or_default() as u8,
+            standing,
             error: error.map(str::to_owned),
             died,
         });
@@ -166,21 +145,17 @@ fn jobs(transaction: &ReadTransaction, filter: &JobFilter) -> Result<Vec<Row>> {
     let held = match &filter.key {
         Some(key) => {
             let value = transaction.open_table(KEYS)?.get(key.as_str())?;
-            Some(value.map(|value| (array(value.value()), value.value()[20] == 2)))
+            Some(value.map(|value| read_holder(value.value())))
         }
         None => None,
     };
     let bodies = transaction.open_table(BODIES)?;
     // The kind whose waiting jobs may be runs of what holds the key.
     let runs = match held {
-        Some(Some((place, true))) => Some(kind_of(&place)),
+        Some(Some((place, State::Recurring))) => Some(kind_of(&place)),
         _ => None,
     };
-    for (table, state) in [
-        (DUE, State::Waiting),
-        (SUSPECTS, State::Suspect),
-        (RECURRING, State::Recurring),
-    ] {
+    for (table, state) in INDEXES {
         let Some(table) = opened(transaction, table)?.filter(|_| filter.wants(state)) else {
             continue;
         };
@@ -190,11 +165,7 @@ fn jobs(transaction: &ReadTransaction, filter: &JobFilter) -> Result<Vec<Row>> {
             if let Some((place, _)) = held
                 && let Some(value) = table.get(&place)?
             {
-                let standing = Standing {
-                    state,
-                    due: due_of(&place),
-                    attempts: read_entry(&place, value.value()).0,
-                };
+                let standing = standing(&place, value.value(), state);
                 page.show(id_of(&place), kind_of(&place), standing, None, None);
             }
             continue;
@@ -215,11 +186,7 @@ fn jobs(transaction: &ReadTransaction, filter: &JobFilter) -> Result<Vec<Row>> {
                 if runs.is_some() && !bodies.get(id)?.is_some_and(wanted) {
                     continue;
                 }
-                let standing = Standing {
-                    state,
-                    due: due_of(place),
-                    attempts: read_entry(place, value.value()).0,
-                };
+                let standing = standing(place, value.value(), state);
                 page.show(id, kind, standing, None, None);
             }
         }
@@ -284,12 +251,13 @@ fn rows(transaction: &ReadTransaction, page: Page<'_>, filter: &JobFilter) -> Re
             continue;
         }
         let error = match found.error {
-            None if found.attempts > 0 => errors.get(id)?.map(|error| error.value().to_owned()),
+            None if found.standing.attempts > 0 => {
+                errors.get(id)?.map(|error| error.value().to_owned())
+            }
             error => error,
         };
-        let state = STATES[usize::from(found.state)];
         let rule = match &rules {
-            Some(rules) if state == State::Recurring => rules.get(id)?,
+            Some(rules) if found.standing.state == State::Recurring => rules.get(id)?,
             _ => None,
         };
         rows.push(Row {
@@ -297,11 +265,7 @@ fn rows(transaction: &ReadTransaction, page: Page<'_>, filter: &JobFilter) -> Re
             kind: kinds.get(&found.kind).cloned().unwrap_or_default(),
             key: body.key.map(str::to_owned),
             payload: body.payload.to_vec(),
-            standing: Standing {
-                state,
-                due: found.due,
-                attempts: found.attempts,
-            },
+            standing: found.standing,
             error,
             died: found.died,
             rule: rule.map(|value| read_rule(id, value.value()).unwrap_or_default().to_owned()),

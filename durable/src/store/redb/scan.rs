@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ::redb::{ReadableDatabase, TableDefinition};
 
-use super::layout::{DUE, Place, RECURRING, SUSPECTS, read_entry};
+use super::layout::{INDEXES, Place, read_entry};
 use super::work::damaged;
 use super::{Result, Shared, opened};
 use crate::store::Wake;
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub(super) fn begin(shared: &Arc<Shared>, wake: &Wake) {
     let (shared, wake) = (Arc::clone(shared), Arc::clone(wake));
     let work = move || {
-        for table in [DUE, SUSPECTS, RECURRING] {
+        for (table, _) in INDEXES {
             let mut from = None;
             loop {
                 match shared.with("cannot read", |database| {

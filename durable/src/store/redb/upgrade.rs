@@ -10,14 +10,14 @@ use ::redb::{
 
 use super::super::{DAMAGED, Id};
 use super::layout::{
-    BODIES, CLAIMS, Claimed, DUE, FORMAT, LETTERS, Letter, Place, RECURRING, SUSPECTS, array, body,
-    entry, id_of, kind_of, old, parts, read_body, read_entry,
+    BODIES, CLAIMS, Claimed, FORMAT, INDEXES, LETTERS, Letter, Place, array, body, entry, id_of,
+    kind_of, old, parts, read_body, read_entry,
 };
 use super::mend::mend;
-use super::open::format;
+use super::open::{failed, format};
 use super::work::Work;
 use super::{Kinds, Numbers, Result, begin, opened};
-use crate::error::{Error, StoreError};
+use crate::error::Error;
 use crate::job::state::{Standing, State};
 use crate::time::{SystemWall, WallClock};
 
@@ -36,12 +36,7 @@ pub(super) fn prepare(
     length: u64,
     verify: bool,
 ) -> std::result::Result<(), Error> {
-    let failed = |what: &str, error| {
-        Error::Store(StoreError::with(
-            format!("{}: cannot {what}", path.display()),
-            error,
-        ))
-    };
+    let failed = |what: &str, error| failed(path, what, error);
     migrate(database).map_err(|error| failed("migrate to the format of this version", error))?;
     if verify {
         match database.check_integrity().map_err(::redb::Error::from) {
@@ -114,15 +109,15 @@ fn copy(transaction: &WriteTransaction) -> Result<()> {
         work.bodies
             .insert(id.value(), body(id.value(), key, false, payload).as_slice())?;
     }
-    for value in transaction.open_table(old::WAITING)?.iter()? {
-        let (place, attempts) = value?;
-        work.due
-            .insert(place.value(), entry(place.value(), attempts.value()))?;
-    }
-    for value in transaction.open_table(old::INTERRUPTED)?.iter()? {
-        let (place, attempts) = value?;
-        work.suspects
-            .insert(place.value(), entry(place.value(), attempts.value()))?;
+    for (table, state) in [
+        (old::WAITING, State::Waiting),
+        (old::INTERRUPTED, State::Suspect),
+    ] {
+        for value in transaction.open_table(table)?.iter()? {
+            let (place, attempts) = value?;
+            let entry = entry(place.value(), attempts.value());
+            work.index(state).insert(place.value(), entry)?;
+        }
     }
     for value in transaction.open_table(old::CLAIMED)?.iter()? {
         let (id, value) = value?;
@@ -197,7 +192,7 @@ fn find_damaged(transaction: &ReadTransaction) -> Result<HashMap<Id, (u32, u32)>
             _ => drop(placed.insert(id, (kind, attempts, sound))),
         }
     };
-    for table in [DUE, SUSPECTS, RECURRING] {
+    for (table, _) in INDEXES {
         let Some(table) = opened(transaction, table)? else {
             continue;
         };

@@ -13,8 +13,8 @@ use super::super::{
 use super::index::{earliest, in_order};
 use super::layout::{
     BODIES, CLAIMS, Claimed, DUE, ERRORS, KEYS, KINDS, LETTERS, Letter, META, PAUSED, Place,
-    RECURRING, RULES, SUSPECTS, array, body, due_of, entry, id_of, kind_of, place, read_body,
-    read_entry, read_rule, rule,
+    RECURRING, RULES, SUSPECTS, array, body, due_of, entry, holder, id_of, kind_of, place,
+    read_body, read_entry, read_holder, read_rule, rule, standing,
 };
 use super::{Kinds, Numbers, Result};
 use crate::broken::{self, Defect};
@@ -95,7 +95,7 @@ impl<'t> Work<'t> {
         self.numbers.last
     }
 
-    fn index(&mut self, state: State) -> &mut Table<'t, &'static Place, u64> {
+    pub(super) fn index(&mut self, state: State) -> &mut Table<'t, &'static Place, u64> {
         match state {
             State::Suspect => &mut self.suspects,
             State::Recurring => &mut self.recurring,
@@ -108,25 +108,15 @@ impl<'t> Work<'t> {
         let Some(value) = self.keys.get(key)? else {
             return Ok(None);
         };
-        let place: Place = array(value.value());
-        let (index, state) = match value.value()[20] {
-            0 => (&self.due, State::Waiting),
-            1 => (&self.suspects, State::Suspect),
-            _ => (&self.recurring, State::Recurring),
+        let (place, state) = read_holder(value.value());
+        let index = match state {
+            State::Suspect => &self.suspects,
+            State::Recurring => &self.recurring,
+            _ => &self.due,
         };
         // Missing only in a damaged file: then nobody holds the key.
-        Ok(index.get(&place)?.map(|value| {
-            let (attempts, _) = read_entry(&place, value.value());
-            let due = due_of(&place);
-            (
-                place,
-                Standing {
-                    state,
-                    due,
-                    attempts,
-                },
-            )
-        }))
+        let entry = index.get(&place)?;
+        Ok(entry.map(|entry| (place, standing(&place, entry.value(), state))))
     }
 
     /// Puts a job into one of the indexes, with its key if it has one.
@@ -135,14 +125,7 @@ impl<'t> Work<'t> {
         self.index(standing.state)
             .insert(&place, entry(&place, standing.attempts))?;
         if let Some(key) = key {
-            let mut value = [0; 21];
-            value[..20].copy_from_slice(&place);
-            value[20] = match standing.state {
-                State::Suspect => 1,
-                State::Recurring => 2,
-                _ => 0,
-            };
-            self.keys.insert(key, &value)?;
+            self.keys.insert(key, &holder(&place, standing.state))?;
         }
         self.written = true;
         Ok(())
@@ -404,13 +387,8 @@ impl<'t> Work<'t> {
 
     /// Claims the job of an entry; `None` if it is damaged, and then it is dead.
     fn claim_one(&mut self, place: &Place, value: u64, state: State) -> Result<Option<Claim>> {
-        let (id, due) = (id_of(place), due_of(place));
-        let (attempts, mut sound) = read_entry(place, value);
-        let from = Standing {
-            state,
-            due,
-            attempts,
-        };
+        let (id, from) = (id_of(place), standing(place, value, state));
+        let (_, mut sound) = read_entry(place, value);
         if self.index(state).remove(place)?.is_none() {
             // It was read a moment ago, and would be claimed again and again.
             return Err(damaged("an entry of an index is not found by its key"));
@@ -461,7 +439,7 @@ impl<'t> Work<'t> {
             kind,
             key,
             payload,
-            due,
+            due: to.due,
             attempt: to.attempt(),
             charged: claimed.charged,
         }))
