@@ -598,33 +598,7 @@ impl DurableTimerBuilder {
         start(settings, Box::new(store), wall, Some(clock))
     }
 
-    /// Over any store and clock, with a lead of its own: for tests of this crate.
-    #[cfg(test)]
-    pub(crate) fn open_manual(
-        self,
-        clock: &ManualClock,
-        lead: Duration,
-        store: impl FnOnce(&[String]) -> Box<dyn Store>,
-    ) -> Result<DurableTimer, Error> {
-        let settings = self.settings(lead)?;
-        let store = store(&kinds(&settings));
-        let wall = Arc::new(ManualWall(clock.clone()));
-        start(settings, store, wall, Some(clock))
-    }
-
-    /// With threads, over any store and clock: for tests of this crate.
-    #[cfg(test)]
-    pub(crate) fn open_with(
-        self,
-        wall: Arc<dyn WallClock>,
-        store: impl FnOnce(&[String]) -> Box<dyn Store>,
-    ) -> Result<DurableTimer, Error> {
-        let settings = self.settings(LEAD)?;
-        let store = store(&kinds(&settings));
-        start(settings, store, wall, None)
-    }
-
-    fn settings(self, lead: Duration) -> Result<Settings, Error> {
+    pub(crate) fn settings(self, lead: Duration) -> Result<Settings, Error> {
         if let Some(problem) = self.problem {
             return Err(problem);
         }
@@ -755,7 +729,7 @@ impl KindOptions {
     }
 }
 
-fn kinds(settings: &Settings) -> Vec<String> {
+pub(crate) fn kinds(settings: &Settings) -> Vec<String> {
     settings
         .kinds
         .iter()
@@ -777,7 +751,7 @@ fn on_a_thread<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Resul
     })
 }
 
-fn start(
+pub(crate) fn start(
     settings: Settings,
     store: Box<dyn Store>,
     wall: Arc<dyn WallClock>,

@@ -122,10 +122,8 @@ impl StoreError {
         source: impl StdError + Send + Sync + 'static,
     ) -> StoreError {
         StoreError {
-            text: text.into(),
             source: Some(Arc::new(source)),
-            told: false,
-            fate: Fate::Stays,
+            ..StoreError::new(text)
         }
     }
 
@@ -141,31 +139,9 @@ impl StoreError {
         }
     }
 
-    /// The store can be used again as it is.
     #[cfg(feature = "postgres")]
-    pub(crate) fn passing(self) -> StoreError {
-        StoreError {
-            fate: Fate::Passes,
-            ..self
-        }
-    }
-
-    /// The same, and the store has told of it in the log: the database is away.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn away(self) -> StoreError {
-        StoreError {
-            fate: Fate::Away,
-            ..self
-        }
-    }
-
-    /// The same, and it was somebody else's lock.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn locked(self) -> StoreError {
-        StoreError {
-            fate: Fate::Locked,
-            ..self
-        }
+    pub(crate) fn that(self, fate: Fate) -> StoreError {
+        StoreError { fate, ..self }
     }
 
     pub(crate) fn is_passing(&self) -> bool {
@@ -187,10 +163,13 @@ impl StoreError {
     not(feature = "postgres"),
     allow(dead_code, reason = "an error of a file does not pass")
 )]
-enum Fate {
+pub(crate) enum Fate {
     Stays,
+    /// It can be used again as it is.
     Passes,
+    /// The same, and the store has told of it in the log: the database is away.
     Away,
+    /// The same, and it was somebody else's lock.
     Locked,
 }
 

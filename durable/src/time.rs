@@ -120,18 +120,5 @@ impl WallClock for ManualWall {
     }
 }
 
-/// The system's clock, set wrong by so many milliseconds: for tests of clocks that jump.
-#[cfg(test)]
-#[derive(Default)]
-pub(crate) struct ShiftedWall(pub(crate) std::sync::atomic::AtomicI64);
-
-#[cfg(test)]
-impl WallClock for ShiftedWall {
-    fn nanos(&self) -> i128 {
-        SystemWall.nanos()
-            + i128::from(self.0.load(std::sync::atomic::Ordering::SeqCst)) * 1_000_000
-    }
-}
-
 #[cfg(test)]
 mod tests;

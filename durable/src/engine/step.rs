@@ -14,6 +14,7 @@ use crate::recur::{Rule, Turn};
 use crate::stats::{add, count};
 use crate::store::{
     Call, Claim, ClaimRequest, Committed, Earliest, End, Polled, Recovered, Reply, Store, Verdict,
+    earlier, new_jobs,
 };
 use crate::time::{Millis, Moment};
 
@@ -236,30 +237,25 @@ impl Core {
     /// Takes the due times of jobs that are about to be stored into account, so that one which is due at once is claimed by the transaction that
     /// stores it.
     fn foresee(&mut self, engine: &Engine, requests: &[Request], advances: &[Call]) {
-        let mut earliest = Earliest::default();
+        let mut foreseen = Earliest::default();
         for advance in advances {
             if let Call::Advance { slot, turn } = advance
                 && turn.run
             {
-                earliest.waiting = crate::store::earlier(earliest.waiting, Some(slot.due));
+                foreseen.waiting = earlier(foreseen.waiting, Some(slot.due));
             }
         }
-        for request in requests {
-            if let Call::Schedule(new) = &request.call {
-                let handled = new
-                    .iter()
-                    .filter(|new| engine.kinds.contains_key(&*new.kind));
-                for new in handled {
-                    let first = if new.rule.is_none() {
-                        &mut earliest.waiting
-                    } else {
-                        &mut earliest.recurring
-                    };
-                    *first = crate::store::earlier(*first, Some(new.due));
-                }
+        for new in new_jobs(requests.iter().map(|request| &request.call)) {
+            if engine.kinds.contains_key(&*new.kind) {
+                let first = if new.rule.is_none() {
+                    &mut foreseen.waiting
+                } else {
+                    &mut foreseen.recurring
+                };
+                *first = earlier(*first, Some(new.due));
             }
         }
-        self.planner.learn(earliest);
+        self.planner.learn(foreseen);
     }
 
     fn transact(
@@ -441,13 +437,16 @@ impl Core {
 
     /// Renews leases, and looks for what other processes did.
     fn keep_up(&mut self, engine: &Engine, now: Instant) {
-        let (heard, poll) = self.store.heard();
-        self.planner.learn(heard);
-        self.poll = poll;
-        if self.renewal.is_some_and(|at| at <= now) {
-            self.renew(engine);
-        }
-        while std::mem::take(&mut self.look) || self.poll.is_some_and(|at| at <= now) {
+        loop {
+            let (heard, poll) = self.store.heard();
+            self.planner.learn(heard);
+            self.poll = poll;
+            if self.renewal.is_some_and(|at| at <= now) {
+                self.renew(engine);
+            }
+            if !std::mem::take(&mut self.look) && self.poll.is_none_or(|at| at > now) {
+                return;
+            }
             let room = self.planner.room(&engine.claims.load(&[]));
             match guarded(|| {
                 self.store
@@ -458,10 +457,8 @@ impl Core {
                         log::info!("the store answers again");
                     }
                     self.planner.set(polled.next);
-                    if self.planner.pause(engine.paused(&polled.paused)) {
-                        // What is earliest now depends on it.
-                        self.look = true;
-                    }
+                    // If so, what is earliest depends on it.
+                    self.look = self.planner.pause(engine.paused(&polled.paused));
                     note_recovered(engine, &polled.recovered, "of other processes");
                 }
                 Err(error) => {
@@ -470,9 +467,6 @@ impl Core {
                     return;
                 }
             }
-            let (heard, poll) = self.store.heard();
-            self.planner.learn(heard);
-            self.poll = poll;
         }
     }
 
@@ -629,7 +623,7 @@ impl Core {
 
     /// When something is to be done, by the wall clock.
     pub(super) fn next(&self, engine: &Engine) -> Option<Millis> {
-        crate::store::earlier(self.next_claim(engine), self.sweep)
+        earlier(self.next_claim(engine), self.sweep)
     }
 }
 

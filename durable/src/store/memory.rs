@@ -173,22 +173,22 @@ impl Jobs {
             let id = jobs.keys.get(key).copied();
             Reply::Count(id.is_some_and(|id| jobs.happen(id, event, |_| {})).into())
         };
+        let dead = |jobs: &mut Jobs, ids: &[Id], event| {
+            let found = ids.iter().filter(|&&id| {
+                jobs.happen(id, event, |record| {
+                    (record.error, record.died) = (None, None);
+                })
+            });
+            Reply::Count(found.count() as u64)
+        };
         match call {
             Call::Schedule(new) => self
                 .schedule(new)
                 .map_or(Reply::TooManyKinds, Reply::Scheduled),
             Call::Move { key, due } => by_key(self, key, Event::Move { due: *due }),
             Call::Cancel { key } => by_key(self, key, Event::Cancel),
-            Call::Revive { ids, due } => Reply::Count(
-                ids.iter()
-                    .filter(|&&id| {
-                        self.happen(id, Event::Revive { due: *due }, |record| {
-                            record.error = None;
-                            record.died = None;
-                        })
-                    })
-                    .count() as u64,
-            ),
+            Call::Revive { ids, due } => dead(self, ids, Event::Revive { due: *due }),
+            Call::Discard { ids } => dead(self, ids, Event::Discard),
             Call::Advance { slot, turn } => Reply::Count(self.advance(slot, *turn).into()),
             Call::Pause { kind, paused } => {
                 let changed = if *paused {
@@ -199,11 +199,6 @@ impl Jobs {
                 self.written |= changed;
                 Reply::Count(changed.into())
             }
-            Call::Discard { ids } => Reply::Count(
-                ids.iter()
-                    .filter(|&&id| self.happen(id, Event::Discard, |_| {}))
-                    .count() as u64,
-            ),
         }
     }
 
@@ -396,13 +391,11 @@ impl Store for MemoryStore {
     }
 
     fn reader(&self) -> Arc<dyn Reader> {
-        Arc::new(MemoryReader(Arc::clone(&self.0)))
+        Arc::new(self.clone())
     }
 }
 
-struct MemoryReader(Arc<Mutex<Jobs>>);
-
-impl Reader for MemoryReader {
+impl Reader for MemoryStore {
     fn pending(&self) -> Result<u64, StoreError> {
         let jobs = self.0.lock();
         let pending = jobs

@@ -76,6 +76,17 @@ pub(crate) enum Call {
     Pause { kind: String, paused: bool },
 }
 
+/// The new jobs of these calls.
+pub(crate) fn new_jobs<'a>(
+    calls: impl IntoIterator<Item = &'a Call>,
+) -> impl Iterator<Item = &'a New> {
+    let new = calls.into_iter().filter_map(|call| match call {
+        Call::Schedule(new) => Some(new),
+        _ => None,
+    });
+    new.flatten()
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// One for each job.
@@ -327,52 +338,3 @@ pub(crate) trait Reader: Send + Sync {
 
 #[cfg(test)]
 mod conformance;
-
-/// A store in memory with something done before each commit: for tests of the engine.
-#[cfg(test)]
-pub(crate) trait Wrapped: Send {
-    fn inner(&self) -> memory::MemoryStore;
-
-    fn before_commit(&mut self, _: &[Call], _: &[End]) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-impl<W: Wrapped> Store for W {
-    fn recover(&mut self, judge: Judge<'_>, now: Millis) -> Result<Recovered, StoreError> {
-        self.inner().recover(judge, now)
-    }
-
-    fn commit(
-        &mut self,
-        calls: &[Call],
-        ends: &[End],
-        claim: &ClaimRequest,
-        deadline: Instant,
-    ) -> Result<Committed, StoreError> {
-        self.before_commit(calls, ends)?;
-        self.inner().commit(calls, ends, claim, deadline)
-    }
-
-    fn poll(&mut self, judge: Judge<'_>, room: &[usize]) -> Result<Polled, StoreError> {
-        self.inner().poll(judge, room)
-    }
-
-    fn slots(
-        &mut self,
-        until: Millis,
-        limit: usize,
-        room: &[usize],
-    ) -> Result<Vec<Slot>, StoreError> {
-        self.inner().slots(until, limit, room)
-    }
-
-    fn reopen(&mut self, held: &HashSet<u64>) -> Result<(), StoreError> {
-        self.inner().reopen(held)
-    }
-
-    fn reader(&self) -> Arc<dyn Reader> {
-        self.inner().reader()
-    }
-}

@@ -36,10 +36,10 @@ pub(crate) use self::session::{Connect, connector};
 use self::sql::Query;
 use super::{
     Call, ClaimRequest, Committed, Earliest, End, INTERRUPTED, Id, Judge, New, Polled, Reader,
-    Recovered, Slot, Store, Verdict, Wake,
+    Recovered, Slot, Store, Verdict, Wake, new_jobs,
 };
 use crate::broken::{self, Defect};
-use crate::error::{Error, StoreError};
+use crate::error::{Error, Fate, StoreError};
 use crate::time::{Millis, WallClock};
 
 /// The longest time between two looks at the table: two queries a minute.
@@ -255,14 +255,7 @@ fn waiting<'a>(
         let earliest = waiting.entry(kind).or_insert(due);
         *earliest = due.min(*earliest);
     };
-    let new: Vec<&New> = calls
-        .iter()
-        .filter_map(|call| match call {
-            Call::Schedule(new) => Some(new),
-            _ => None,
-        })
-        .flatten()
-        .collect();
+    let new: Vec<&New> = new_jobs(calls).collect();
     let open = |kind: &str| {
         let place = handled.iter().position(|handled| &**handled == kind);
         place.is_some_and(|place| claim.room[place] >= new.len())
@@ -364,11 +357,7 @@ impl Store for PostgresStore {
         }
         // More is due than was claimed, and the others may not know of it.
         if full && committed.next.waiting.is_some_and(|due| due <= now) {
-            let new = calls.iter().filter_map(|call| match call {
-                Call::Schedule(new) => Some(new),
-                _ => None,
-            });
-            for new in new.flatten().filter(|new| new.due <= claim.until) {
+            for new in new_jobs(calls).filter(|new| new.due <= claim.until) {
                 self.announcer.untold.insert(new.kind.clone(), now);
             }
         }
@@ -389,7 +378,7 @@ impl Store for PostgresStore {
                 self.names.jobs,
                 schema::VERSION
             ))
-            .passing());
+            .that(Fate::Passes));
         }
         let mut recovered = Recovered::default();
         let mut rest = LOOK;

@@ -36,7 +36,7 @@ use super::{
 };
 use crate::broken::{self, Defect};
 use crate::error::{Error, StoreError};
-use crate::time::Millis;
+use crate::time::{Millis, SystemWall, WallClock};
 
 /// The most memory that redb keeps pages in.
 const CACHE: usize = 64 << 20;
@@ -139,6 +139,17 @@ fn begin(database: &Database) -> Result<WriteTransaction> {
     let mut transaction = database.begin_write()?;
     transaction.set_quick_repair(true);
     Ok(transaction)
+}
+
+/// Writes to the tables of a file that no store keeps yet.
+fn rewrite<T>(database: &Database, work: impl FnOnce(&mut Work<'_>) -> Result<T>) -> Result<T> {
+    let transaction = begin(database)?;
+    let (mut kinds, mut numbers) = (Kinds::default(), Numbers::default());
+    let mut tables = Work::new(&transaction, &mut kinds, &mut numbers, SystemWall.now())?;
+    let value = work(&mut tables)?;
+    drop(tables);
+    transaction.commit()?;
+    Ok(value)
 }
 
 /// A table for reading. `None` if it is not there: the first write makes it.

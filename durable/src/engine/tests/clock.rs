@@ -1,19 +1,29 @@
 //! Wall clocks that jump.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use super::interrupted::Kept;
-use super::{Notes, eventually, ms};
+use super::{Notes, Wrapped, eventually, ms};
 use crate::error::StoreError;
 use crate::store::memory::MemoryStore;
-use crate::store::{Call, End, Wrapped};
-use crate::time::{ShiftedWall, SystemWall, WallClock};
+use crate::store::{Call, End};
+use crate::time::{SystemWall, WallClock};
 use crate::{DurableTimer, Outcome};
 
 const HOUR: i64 = 3_600_000;
+
+/// The system's clock, set wrong by so many milliseconds: for tests of clocks that jump.
+#[derive(Default)]
+struct ShiftedWall(AtomicI64);
+
+impl WallClock for ShiftedWall {
+    fn nanos(&self) -> i128 {
+        SystemWall.nanos() + i128::from(self.0.load(Ordering::SeqCst)) * 1_000_000
+    }
+}
 
 /// A timer whose clock can be set, and what its handler saw: by how many nanoseconds jobs were late.
 fn timer() -> (DurableTimer, Arc<ShiftedWall>, Notes<i128>) {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::ms;
+use super::{Wrapped, ms};
 use crate::error::StoreError;
 use crate::store::memory::MemoryStore;
-use crate::store::{Call, End, Wrapped};
+use crate::store::{Call, End};
 use crate::time::SystemWall;
 use crate::{DurableTimer, Outcome};
 

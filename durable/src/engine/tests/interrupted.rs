@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{Notes, eventually, ms};
+use super::{Notes, Wrapped, eventually, ms};
 use crate::store::memory::MemoryStore;
-use crate::store::{Call, ClaimRequest, Committed, End, Judge, New, Reply, Store, Wrapped};
+use crate::store::{Call, ClaimRequest, Committed, End, Judge, New, Reply, Store};
 use crate::time::{Millis, SystemWall, WallClock};
 use crate::{DurableTimer, Error, Outcome, StoreError};
 

@@ -20,7 +20,7 @@ use super::config::{Names, describe};
 use super::schema::{self, NO_ROW};
 use super::session::{Connect, ProcessRow, Session, Step, connect, step};
 use super::sql::Query;
-use crate::error::StoreError;
+use crate::error::{Fate, StoreError};
 use crate::stats::Told;
 
 /// The pauses between attempts to connect.
@@ -61,6 +61,13 @@ struct Failure {
     lost: bool,
     /// COMMIT was sent, and nobody knows whether it has taken place. If it has, these are the answers to the statements.
     doubt: Option<Vec<Vec<Row>>>,
+}
+
+/// Why a question has no answer.
+enum Trouble {
+    /// The connection is lost, and this is how.
+    Lost(String),
+    Refused(Error),
 }
 
 impl Failure {
@@ -200,12 +207,8 @@ impl Link {
     fn failed(&self, what: &str, error: Error) -> StoreError {
         let text = format!("{}: {what}: {}", self.describe(), reason(&error));
         let locked = error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE);
-        let failed = StoreError::telling(text, error);
-        if locked {
-            failed.locked()
-        } else {
-            failed.passing()
-        }
+        let fate = if locked { Fate::Locked } else { Fate::Passes };
+        StoreError::telling(text, error).that(fate)
     }
 
     fn is_out_of_patience(&self) -> bool {
@@ -260,7 +263,7 @@ impl Link {
             let over = Instant::now() + pause >= deadline;
             if over || self.is_out_of_patience() {
                 let text = format!("{}: {what}: {why}", self.describe());
-                return Err(StoreError::new(text).away());
+                return Err(StoreError::new(text).that(Fate::Away));
             }
             sleep(pause).await;
             pause = (pause * 2).min(longest);
@@ -305,7 +308,9 @@ impl Link {
             let code = error.as_ref().and_then(Error::code).cloned();
             let failed = match error {
                 Some(error) => self.failed(what, error),
-                None => StoreError::new(format!("{}: {what}: {LATE}", self.describe())).away(),
+                None => {
+                    StoreError::new(format!("{}: {what}: {LATE}", self.describe())).that(Fate::Away)
+                }
             };
             if failed.is_locked() {
                 self.hasty = Instant::now() + HASTE;
@@ -344,35 +349,45 @@ impl Link {
         deadline: Instant,
     ) -> Result<bool, StoreError> {
         loop {
-            let session = self.wait_for_session(UNKNOWN, deadline).await?;
-            let marked = session.query(step![Query::Marked; process.id]);
-            let why = match timeout_at(deadline.into(), marked).await {
-                Ok(Ok(rows)) => match rows.first() {
+            self.wait_for_session(UNKNOWN, deadline).await?;
+            let marked = step![Query::Marked; process.id];
+            let why = match self.question(deadline, marked).await {
+                Ok(rows) => match rows.first() {
                     Some(row) => return Ok(row.get::<_, i64>(0) == process.number),
                     None => "the row of this process is gone".to_owned(),
                 },
-                Ok(Err(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-                    // The transaction is still under way.
+                // The transaction is still under way.
+                Err(Trouble::Refused(error))
+                    if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) =>
+                {
                     LATE.to_owned()
                 }
-                Ok(Err(error)) => {
-                    let why = reason(&error);
-                    if session.client.is_closed() || is_connection_error(&error) {
-                        self.lose(&why);
-                    }
-                    why
-                }
-                Err(_) => {
-                    self.lose(LATE);
-                    LATE.to_owned()
-                }
+                Err(Trouble::Refused(error)) => reason(&error),
+                Err(Trouble::Lost(why)) => why,
             };
             if Instant::now() >= deadline || self.is_out_of_patience() {
                 let text = format!("{}: {UNKNOWN}: {why}", self.describe());
-                return Err(StoreError::new(text).passing());
+                return Err(StoreError::new(text).that(Fate::Passes));
             }
             sleep(PAUSES.0).await;
         }
+    }
+
+    /// Asks something outside any transaction, once.
+    async fn question(&mut self, deadline: Instant, step: Step<'_>) -> Result<Vec<Row>, Trouble> {
+        let why = match self.session(deadline).await {
+            Err(why) => why,
+            Ok(session) => match timeout_at(deadline.into(), session.query(step)).await {
+                Ok(Ok(rows)) => return Ok(rows),
+                Ok(Err(error)) if session.client.is_closed() || is_connection_error(&error) => {
+                    reason(&error)
+                }
+                Ok(Err(error)) => return Err(Trouble::Refused(error)),
+                Err(_) => LATE.to_owned(),
+            },
+        };
+        self.lose(&why);
+        Err(Trouble::Lost(why))
     }
 
     /// Asks something outside any transaction, in one attempt. Waits for the database if told to.
@@ -385,33 +400,19 @@ impl Link {
         let runtime = Arc::clone(&self.runtime);
         runtime.block_on(async {
             loop {
-                let why = match self.session(deadline).await {
-                    Err(why) => {
-                        self.lose(&why);
-                        why
+                let why = match self.question(deadline, step()).await {
+                    Ok(rows) => {
+                        self.answered();
+                        return Ok(rows);
                     }
-                    Ok(session) => match timeout_at(deadline.into(), session.query(step())).await {
-                        Ok(Ok(rows)) => {
-                            self.answered();
-                            return Ok(rows);
-                        }
-                        Ok(Err(error)) => {
-                            let lost = session.client.is_closed() || is_connection_error(&error);
-                            if !lost {
-                                return Err(self.failed("cannot read", error));
-                            }
-                            self.lose(&reason(&error));
-                            reason(&error)
-                        }
-                        Err(_) => {
-                            self.lose(LATE);
-                            LATE.to_owned()
-                        }
-                    },
+                    Err(Trouble::Refused(error)) => {
+                        return Err(self.failed("cannot read", error));
+                    }
+                    Err(Trouble::Lost(why)) => why,
                 };
                 if !wait || Instant::now() >= deadline || self.is_out_of_patience() {
                     let text = format!("{}: cannot read: {why}", self.describe());
-                    return Err(StoreError::new(text).away());
+                    return Err(StoreError::new(text).that(Fate::Away));
                 }
                 sleep(PAUSES.0).await;
             }

@@ -15,7 +15,7 @@ use super::config::{Names, describe};
 use super::link::reason;
 use super::session::{Connect, connect};
 use super::sql::{self, Query};
-use crate::error::StoreError;
+use crate::error::{Fate, StoreError};
 use crate::job::JobFilter;
 use crate::job::state::Standing;
 use crate::store::{Id, Reader, Row};
@@ -71,7 +71,7 @@ impl TableReader {
             parameters,
             answer,
         };
-        let gone = || StoreError::new("the connection for reading is closed").passing();
+        let gone = || StoreError::new("the connection for reading is closed").that(Fate::Passes);
         if *self.closed.lock() {
             return Err(gone());
         }
@@ -95,7 +95,7 @@ impl TableReader {
     }
 
     fn start(&self) -> Result<Sender<Question>, StoreError> {
-        let failed = |error| StoreError::with("cannot start a thread", error).passing();
+        let failed = |error| StoreError::with("cannot start a thread", error).that(Fate::Passes);
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
@@ -127,7 +127,8 @@ impl TableReader {
                     client = None;
                 }
                 let answer = answer.map_err(|why| {
-                    StoreError::new(format!("{}: cannot read: {why}", describe(&config))).passing()
+                    StoreError::new(format!("{}: cannot read: {why}", describe(&config)))
+                        .that(Fate::Passes)
                 });
                 let _ = question.answer.send(answer);
             }

@@ -19,10 +19,9 @@ use super::layout::{
     holder, id_of, read_body,
 };
 use super::open::{builder, read_meta, sync_folder};
-use super::work::{Work, damaged};
-use super::{Kinds, Numbers, Result, begin, opened, upgrade};
+use super::work::damaged;
+use super::{Kinds, Result, opened, rewrite, upgrade};
 use crate::error::{Error, StoreError};
-use crate::time::{SystemWall, WallClock};
 
 /// The new file, which holds the name already. `why`: what redb says of the old one.
 pub(super) fn mend(
@@ -109,10 +108,7 @@ fn remove(path: &Path) -> io::Result<()> {
 /// Copies every table but that of keys, which follows from the others.
 fn copy(old: &Database, new: &Database) -> Result<()> {
     let from = old.begin_read()?;
-    let to = begin(new)?;
-    {
-        let (mut kinds, mut numbers) = (Kinds::default(), Numbers::default());
-        let mut work = Work::new(&to, &mut kinds, &mut numbers, 0)?;
+    rewrite(new, |work| {
         let mut last = 0;
         macro_rules! copy {
             ($($field:ident: $table:expr),*) => {
@@ -149,17 +145,13 @@ fn copy(old: &Database, new: &Database) -> Result<()> {
         if known < last {
             work.meta.insert("last", last)?;
         }
-    }
-    to.commit()?;
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Gives every job that waits its key.
 fn give_keys(new: &Database) -> Result<()> {
-    let transaction = begin(new)?;
-    {
-        let (mut kinds, mut numbers) = (Kinds::default(), Numbers::default());
-        let mut work = Work::new(&transaction, &mut kinds, &mut numbers, SystemWall.now())?;
+    rewrite(new, |work| {
         let mut held = Vec::new();
         for (_, state) in INDEXES {
             for entry in work.index(state).iter()? {
@@ -178,7 +170,6 @@ fn give_keys(new: &Database) -> Result<()> {
                 work.keys.insert(key, &holder(&place, state))?;
             }
         }
-    }
-    transaction.commit()?;
-    Ok(())
+        Ok(())
+    })
 }

@@ -15,8 +15,6 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-#[cfg(test)]
-use ::redb::StorageBackend;
 use ::redb::{
     Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable,
     StorageError, TableError, TableHandle,
@@ -24,8 +22,8 @@ use ::redb::{
 use parking_lot::RwLock;
 
 use super::layout::{FIRST_TABLES, FORMAT, KINDS, META, TABLES, old};
-use super::work::{Work, damaged};
-use super::{CACHE, Kinds, Numbers, Open, RedbStore, Shared, upgrade};
+use super::work::damaged;
+use super::{CACHE, Kinds, Numbers, Open, RedbStore, Shared, rewrite, upgrade};
 use crate::error::{Error, StoreError};
 
 /// The first bytes of every file of redb.
@@ -61,34 +59,7 @@ impl RedbStore {
         )
     }
 
-    /// The same over any storage, for tests of faults.
-    #[cfg(test)]
-    pub(crate) fn open_backend(
-        backend: impl StorageBackend + Clone,
-        handled: &[String],
-    ) -> Result<RedbStore, Error> {
-        let open = move |_| {
-            let failed = |error: ::redb::Error| {
-                Error::Store(StoreError::with("backend: cannot open", error))
-            };
-            let database = builder()
-                .create_with_backend(backend.clone())
-                .map_err(|error| failed(error.into()))?;
-            let fresh = {
-                let transaction = database
-                    .begin_read()
-                    .map_err(|error| failed(error.into()))?;
-                format(&transaction).map_err(failed)?.is_none()
-            };
-            if fresh {
-                initialize(&database).map_err(failed)?;
-            }
-            Ok(database)
-        };
-        RedbStore::start("backend".to_owned(), handled, false, Box::new(open))
-    }
-
-    fn start(
+    pub(super) fn start(
         name: String,
         handled: &[String],
         verify: bool,
@@ -286,19 +257,13 @@ fn check(path: &Path, database: &impl ReadableDatabase) -> Result<(), Error> {
     }
 }
 
-fn initialize(database: &Database) -> Result<(), ::redb::Error> {
-    let mut transaction = database.begin_write()?;
-    transaction.set_quick_repair(true);
-    {
-        let mut kinds = Kinds::default();
-        let mut numbers = Numbers::default();
-        // Makes every table.
-        let mut work = Work::new(&transaction, &mut kinds, &mut numbers, 0)?;
+pub(super) fn initialize(database: &Database) -> Result<(), ::redb::Error> {
+    // Makes every table.
+    rewrite(database, |work| {
         work.meta.insert("format", FORMAT)?;
         work.meta.insert("last", 0)?;
-    }
-    transaction.commit()?;
-    Ok(())
+        Ok(())
+    })
 }
 
 fn create(path: &Path) -> Result<Database, Error> {

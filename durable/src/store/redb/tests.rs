@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 mod upgrade;
 
 use super::layout::{BODIES, CLAIMS, ERRORS, KEYS, KINDS, LETTERS, META};
+use super::open::{builder, format, initialize};
 use super::*;
 use crate::store::{Id, New, Verdict};
 use crate::{DurableTimer, Error, Outcome};
@@ -171,6 +172,34 @@ impl Random {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
+    }
+}
+
+impl RedbStore {
+    /// The same over any storage, for tests of faults.
+    pub(crate) fn open_backend(
+        backend: impl StorageBackend + Clone,
+        handled: &[String],
+    ) -> std::result::Result<RedbStore, Error> {
+        let open = move |_| {
+            let failed = |error: ::redb::Error| {
+                Error::Store(StoreError::with("backend: cannot open", error))
+            };
+            let database = builder()
+                .create_with_backend(backend.clone())
+                .map_err(|error| failed(error.into()))?;
+            let fresh = {
+                let transaction = database
+                    .begin_read()
+                    .map_err(|error| failed(error.into()))?;
+                format(&transaction).map_err(failed)?.is_none()
+            };
+            if fresh {
+                initialize(&database).map_err(failed)?;
+            }
+            Ok(database)
+        };
+        RedbStore::start("backend".to_owned(), handled, false, Box::new(open))
     }
 }
 

@@ -16,7 +16,7 @@ use super::layout::{
 use super::mend::mend;
 use super::open::{failed, format};
 use super::work::Work;
-use super::{Kinds, Numbers, Result, begin, opened};
+use super::{Kinds, Numbers, Result, begin, opened, rewrite};
 use crate::error::Error;
 use crate::job::state::{Standing, State};
 use crate::time::{SystemWall, WallClock};
@@ -146,10 +146,7 @@ pub(super) fn bury_damaged(database: &Database) -> Result<usize> {
     if damaged.is_empty() {
         return Ok(0);
     }
-    let transaction = begin(database)?;
-    {
-        let (mut kinds, mut numbers) = (Kinds::default(), Numbers::default());
-        let mut work = Work::new(&transaction, &mut kinds, &mut numbers, SystemWall.now())?;
+    rewrite(database, |work| {
         let fine = |place: &Place| !damaged.contains_key(&id_of(place));
         let sound = |place: &Place, value| fine(place) && read_entry(place, value).1;
         work.due.retain(|place, value| sound(place, value))?;
@@ -171,9 +168,8 @@ pub(super) fn bury_damaged(database: &Database) -> Result<usize> {
             };
             work.mark_dead(kind, id, standing, DAMAGED)?;
         }
-    }
-    transaction.commit()?;
-    Ok(damaged.len())
+        Ok(damaged.len())
+    })
 }
 
 /// Where a job was met: its kind and attempts, and whether the checksum is right.
