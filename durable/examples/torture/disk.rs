@@ -3,7 +3,7 @@
 //! - It is full and has room again, some times in the life of a process that goes on scheduling: a limit on the size of files, which the process lifts again. Every second
 //!   one is killed meanwhile. Calls get errors; nothing that was acknowledged is lost, and nothing runs twice without a kill.
 //! - A bit of a closed file is flipped. Every job runs with the payload that it was stored with, or is a dead letter that says that it is damaged, or the file is refused by its name:
-//!   every second time it is verified when it is opened.
+//!   every second time it is verified when it is opened, and every second time who mends it is killed.
 
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
@@ -118,6 +118,8 @@ pub(crate) struct Flips {
     pub(crate) refused: u64,
     pub(crate) dead: u64,
     pub(crate) unharmed: u64,
+    /// Kills of a child that mended the file: before the new one had its name, and after.
+    pub(crate) mending: [u64; 2],
 }
 
 impl Flips {

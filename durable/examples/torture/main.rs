@@ -217,7 +217,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let [before, after] = torture.creations;
             println!(
                 "verdict: held. {} {} more kills while a store was made: {before} before it was there, {after} after. \
-                 {} processes had a full disk for a while, {} of their calls got an error. A flipped bit: {} files unharmed, {} with a dead letter, {} refused.",
+                 {} processes had a full disk for a while, {} of their calls got an error. A flipped bit: {} files unharmed, {} with a dead letter, {} refused. \
+                 Kills of who mended such a file: {} before the new one had its name, {} after.",
                 torture.verifier.summary(),
                 before + after,
                 torture.full_rounds,
@@ -225,6 +226,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 torture.flips.unharmed,
                 torture.flips.dead,
                 torture.flips.refused,
+                torture.flips.mending[0],
+                torture.flips.mending[1],
             );
             Ok(())
         }
@@ -496,21 +499,48 @@ impl Torture {
             return Err(format!("the child that fills a file failed: {filled}"));
         }
         disk::flip(&path, &mut self.random)?;
-        let role = if self.random.below(2) == 0 {
-            "flipped"
-        } else {
-            "verified"
-        };
+        let role = ["flipped", "verified"][self.random.below(2) as usize];
         // What redb asserts is told on the standard error.
         let child = self.spawn(role, store, Stdio::null())?;
-        let mut status = Self::wait(child, &journal)?;
-        let again = status.code() == Some(disk::AGAIN);
+        let mut status = if self.random.below(2) == 0 {
+            self.kill_mending(child, &path, &journal)?
+        } else {
+            Some(Self::wait(child, &journal)?)
+        };
+        let again = status.is_none_or(|status| status.code() == Some(disk::AGAIN));
         if again {
             let child = self.spawn("verified", store, Stdio::null())?;
-            status = Self::wait(child, &journal)?;
+            status = Some(Self::wait(child, &journal)?);
         }
-        self.flips.note(&journal, status.code(), again)?;
+        let code = status.and_then(|status| status.code());
+        self.flips.note(&journal, code, again)?;
         self.forget(store)
+    }
+
+    /// Kills a child that mends its file, while the new one is made or after it has got its name. How it ended, if there was nothing to mend.
+    fn kill_mending(
+        &mut self,
+        mut child: Child,
+        store: &Path,
+        journal: &Path,
+    ) -> Result<Option<ExitStatus>, String> {
+        let new = store.with_extension("redb.mended");
+        let mut looks = 0;
+        while !new.exists() {
+            let ended = child.try_wait().map_err(|error| error.to_string())?;
+            looks += 1;
+            if ended.is_some() || looks > 20_000 {
+                return Self::wait(child, journal).map(Some);
+            }
+            thread::sleep(Duration::from_micros(50));
+        }
+        thread::sleep(Duration::from_micros(1 << self.random.below(16)));
+        child
+            .kill()
+            .and_then(|()| child.wait())
+            .map_err(|error| error.to_string())?;
+        self.flips.mending[usize::from(!new.exists())] += 1;
+        Ok(None)
     }
 
     /// Removes a store and what is beside it.
