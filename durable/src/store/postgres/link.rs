@@ -236,7 +236,7 @@ impl Link {
 
     /// The connection; a new one if it is lost, which takes one attempt.
     async fn session(&mut self, deadline: Instant) -> Result<&mut Session, String> {
-        let Some(session) = self.session.take() else {
+        if self.session.is_none() {
             let opening = async {
                 let client: Client = connect(&self.connect, &self.config).await?;
                 let (names, clock) = (&self.names, &self.clock);
@@ -246,9 +246,9 @@ impl Link {
                 .await
                 .map_err(|_| LATE.to_owned())?
                 .map_err(|error| reason(&error))?;
-            return Ok(self.session.insert(session));
-        };
-        Ok(self.session.insert(session))
+            self.session = Some(session);
+        }
+        Ok(self.session.as_mut().expect("it is connected"))
     }
 
     /// The connection; a new one if it is lost, for which the database is waited for.

@@ -13,7 +13,7 @@ use tokio_postgres::{Client, Config, Error, Row as SqlRow};
 use super::at_most;
 use super::config::{Names, describe};
 use super::link::reason;
-use super::session::{Connect, connect};
+use super::session::{Connect, Step, connect, step};
 use super::sql::{self, Query};
 use crate::error::{Fate, StoreError};
 use crate::job::JobFilter;
@@ -23,12 +23,9 @@ use crate::store::{Id, Reader, Row};
 /// The connection is closed when nobody has asked for so long.
 const IDLE: Duration = Duration::from_secs(10);
 
-type Parameters = Vec<Box<dyn ToSql + Sync + Send>>;
-
 /// A question, and where its answer goes.
 struct Question {
-    query: Query,
-    parameters: Parameters,
+    step: Step<'static>,
     answer: Sender<Result<Vec<SqlRow>, StoreError>>,
 }
 
@@ -64,13 +61,9 @@ impl TableReader {
         *self.thread.lock() = None;
     }
 
-    fn ask(&self, query: Query, parameters: Parameters) -> Result<Vec<SqlRow>, StoreError> {
+    fn ask(&self, step: Step<'static>) -> Result<Vec<SqlRow>, StoreError> {
         let (answer, answered) = mpsc::channel();
-        let mut question = Question {
-            query,
-            parameters,
-            answer,
-        };
+        let mut question = Question { step, answer };
         let gone = || StoreError::new("the connection for reading is closed").that(Fate::Passes);
         if *self.closed.lock() {
             return Err(gone());
@@ -94,6 +87,11 @@ impl TableReader {
         answered.recv().unwrap_or_else(|_| Err(gone()))
     }
 
+    fn count(&self, query: Query) -> Result<u64, StoreError> {
+        let rows = self.ask(step![query])?;
+        Ok(rows[0].get::<_, i64>(0) as u64)
+    }
+
     fn start(&self) -> Result<Sender<Question>, StoreError> {
         let failed = |error| StoreError::with("cannot start a thread", error).that(Fate::Passes);
         let runtime = Builder::new_current_thread()
@@ -114,9 +112,13 @@ impl TableReader {
                     Ok(question) => question,
                     Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
                 };
-                let text = sql::text(question.query, &names);
-                let parameters: Vec<&(dyn ToSql + Sync)> =
-                    question.parameters.iter().map(|one| &**one as _).collect();
+                let text = sql::text(question.step.query, &names);
+                let parameters: Vec<&(dyn ToSql + Sync)> = question
+                    .step
+                    .parameters
+                    .iter()
+                    .map(|one| &**one as _)
+                    .collect();
                 let asking = read(&opener, &config, patience, &mut client, &text, &parameters);
                 let answer = match runtime.block_on(async { timeout(patience, asking).await }) {
                     Ok(Ok(rows)) => Ok(rows),
@@ -180,37 +182,29 @@ fn shown(row: &SqlRow) -> Row {
 
 impl Reader for TableReader {
     fn pending(&self) -> Result<u64, StoreError> {
-        let rows = self.ask(Query::Pending, Vec::new())?;
-        Ok(rows[0].get::<_, i64>(0) as u64)
+        self.count(Query::Pending)
     }
 
     fn pending_estimate(&self) -> Result<u64, StoreError> {
-        let rows = self.ask(Query::Estimate, Vec::new())?;
-        Ok(rows[0].get::<_, i64>(0) as u64)
+        self.count(Query::Estimate)
     }
 
     fn jobs(&self, filter: &JobFilter) -> Result<Vec<Row>, StoreError> {
         let limit = at_most(filter.limit);
         let rows = if filter.by_due {
-            self.ask(Query::List, vec![Box::new(limit)])?
+            self.ask(step![Query::List; limit])?
         } else {
             let states = sql::numbers(|state| filter.wants(state));
-            let parameters: Parameters = vec![
-                Box::new(at_most(filter.after as usize)),
-                Box::new(filter.kind.clone()),
-                Box::new(filter.key.clone()),
-                Box::new(states),
-                Box::new(filter.due_before),
-                Box::new(filter.died_before),
-                Box::new(limit),
-            ];
-            self.ask(Query::Page, parameters)?
+            let (kind, key) = (filter.kind.clone(), filter.key.clone());
+            let (due, died) = (filter.due_before, filter.died_before);
+            let after = at_most(filter.after as usize);
+            self.ask(step![Query::Page; after, kind, key, states, due, died, limit])?
         };
         Ok(rows.iter().map(shown).collect())
     }
 
     fn kinds(&self) -> Result<Vec<String>, StoreError> {
-        let rows = self.ask(Query::Kinds, Vec::new())?;
+        let rows = self.ask(step![Query::Kinds])?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 }
