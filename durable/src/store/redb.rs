@@ -18,10 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use ::redb::{
-    Database, Durability, Key, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable,
-    TableDefinition, TableError, Value, WriteTransaction,
-};
+use ::redb::{Database, Durability, ReadableDatabase, ReadableTable, WriteTransaction};
 use parking_lot::RwLock;
 
 use self::index::{earliest, in_order};
@@ -152,18 +149,6 @@ fn rewrite<T>(database: &Database, work: impl FnOnce(&mut Work<'_>) -> Result<T>
     Ok(value)
 }
 
-/// A table for reading. `None` if it is not there: the first write makes it.
-fn opened<K: Key + 'static, V: Value + 'static>(
-    transaction: &ReadTransaction,
-    table: TableDefinition<K, V>,
-) -> Result<Option<ReadOnlyTable<K, V>>> {
-    match transaction.open_table(table) {
-        Ok(table) => Ok(Some(table)),
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
 impl RedbStore {
     /// Does some work in a transaction, and commits it if anything was written.
     fn write<T>(
@@ -239,15 +224,10 @@ impl Store for RedbStore {
             }
             let transaction = database.begin_read()?;
             let mut paused = HashSet::new();
-            if let Some(table) = opened(&transaction, PAUSED)? {
-                for entry in table.iter()? {
-                    paused.insert(entry?.0.value().to_owned());
-                }
+            for entry in transaction.open_table(PAUSED)?.iter()? {
+                paused.insert(entry?.0.value().to_owned());
             }
-            let find = |table| match opened(&transaction, table)? {
-                Some(table) => earliest(&table, kinds.open(room)),
-                None => Ok(None),
-            };
+            let find = |table| earliest(&transaction.open_table(table)?, kinds.open(room));
             Ok(Polled {
                 next: Earliest {
                     waiting: find(DUE)?,
@@ -269,12 +249,8 @@ impl Store for RedbStore {
         let kinds = &self.kinds;
         self.shared.with("cannot read", |database| {
             let transaction = database.begin_read()?;
-            let (Some(recurring), Some(rules)) = (
-                opened(&transaction, RECURRING)?,
-                opened(&transaction, RULES)?,
-            ) else {
-                return Ok(Vec::new());
-            };
+            let recurring = transaction.open_table(RECURRING)?;
+            let rules = transaction.open_table(RULES)?;
             let mut places = Vec::new();
             in_order(&recurring, kinds.open(room), |place, _| {
                 let due = due_of(&place) <= until && places.len() < limit;

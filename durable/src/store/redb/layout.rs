@@ -57,8 +57,8 @@ pub(super) const INDEXES: [(TableDefinition<&Place, u64>, State); 3] = [
 /// The version of this layout.
 pub(super) const FORMAT: u64 = 2;
 
-/// Every table of this format, and how many of them are in every file: others were added later. A table that is missing, or has another name, is a damaged one, whose rows nobody
-/// would miss.
+/// Every table of this format, and how many of them are in every file: others were added later, and are made when such a file is opened. A table that is missing after that, or has
+/// another name, is a damaged one, whose rows nobody would miss.
 pub(super) const TABLES: [&str; 12] = [
     "meta",
     "kinds",

@@ -20,7 +20,7 @@ use super::layout::{
 };
 use super::open::{builder, read_meta, sync_folder};
 use super::work::damaged;
-use super::{Kinds, Result, opened, rewrite, upgrade};
+use super::{Kinds, Result, rewrite, upgrade};
 use crate::error::{Error, StoreError};
 
 /// The new file, which holds the name already. `why`: what redb says of the old one.
@@ -112,7 +112,8 @@ fn copy(old: &Database, new: &Database) -> Result<()> {
         let mut last = 0;
         macro_rules! copy {
             ($($field:ident: $table:expr),*) => {
-                $(if let Some(table) = opened(&from, $table)? {
+                $({
+                    let table = from.open_table($table)?;
                     let mut rows = 0;
                     for row in table.iter()? {
                         let (key, value) = row?;

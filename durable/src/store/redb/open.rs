@@ -4,6 +4,7 @@
 //! whole one, and perhaps a `NAME.new` that the next open takes over, unless it holds anything. A file that exists is looked at, read-only, before anything is
 //! written to it.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -21,7 +22,7 @@ use ::redb::{
 };
 use parking_lot::RwLock;
 
-use super::layout::{FIRST_TABLES, FORMAT, KINDS, META, TABLES, old};
+use super::layout::{FORMAT, KINDS, META, TABLES, old};
 use super::work::damaged;
 use super::{CACHE, Kinds, Numbers, Open, RedbStore, Shared, rewrite, upgrade};
 use crate::error::{Error, StoreError};
@@ -115,14 +116,16 @@ fn open_patiently(path: &Path) -> Result<Database, Error> {
     }
 }
 
+pub(super) fn tables(transaction: &ReadTransaction) -> Result<HashSet<String>, ::redb::Error> {
+    let tables = transaction.list_tables()?;
+    Ok(tables.map(|table| table.name().to_owned()).collect())
+}
+
 /// Reads the kinds, and the last number that was given out.
 pub(super) fn read_meta(database: &Database, kinds: &mut Kinds) -> Result<u64, ::redb::Error> {
     let transaction = database.begin_read()?;
-    let tables: Vec<_> = transaction.list_tables()?.collect();
-    let named = |name: &&str| tables.iter().any(|table| table.name() == *name);
-    if tables.len() != TABLES.iter().filter(|name| named(name)).count()
-        || !TABLES[..FIRST_TABLES].iter().all(named)
-    {
+    let tables = tables(&transaction)?;
+    if tables.len() != TABLES.len() || !TABLES.iter().all(|name| tables.contains(*name)) {
         return Err(damaged("a table is missing, or has another name"));
     }
     for entry in transaction.open_table(KINDS)?.iter()? {

@@ -10,10 +10,10 @@ use ::redb::{
 use super::super::{Id, Reader, Row};
 use super::index::bounds;
 use super::layout::{
-    BODIES, CLAIMS, Claimed, DUE, ERRORS, INDEXES, KEYS, KINDS, LETTERS, Letter, Place, RECURRING,
-    RULES, SUSPECTS, id_of, kind_of, read_body, read_holder, read_rule, standing,
+    BODIES, CLAIMS, Claimed, ERRORS, INDEXES, KEYS, KINDS, LETTERS, Letter, Place, RULES, id_of,
+    kind_of, read_body, read_holder, read_rule, standing,
 };
-use super::{Result, Shared, opened};
+use super::{Result, Shared};
 use crate::error::StoreError;
 use crate::job::JobFilter;
 use crate::job::state::{Standing, State};
@@ -25,14 +25,11 @@ impl Reader for FileReader {
     fn pending(&self) -> std::result::Result<u64, StoreError> {
         self.0.with("cannot read", |database| {
             let transaction = database.begin_read()?;
-            let recurring = match opened(&transaction, RECURRING)? {
-                Some(table) => table.len()?,
-                None => 0,
-            };
-            Ok(recurring
-                + transaction.open_table(DUE)?.len()?
-                + transaction.open_table(SUSPECTS)?.len()?
-                + transaction.open_table(CLAIMS)?.len()?)
+            let mut pending = transaction.open_table(CLAIMS)?.len()?;
+            for (index, _) in INDEXES {
+                pending += transaction.open_table(index)?.len()?;
+            }
+            Ok(pending)
         })
     }
 
@@ -47,7 +44,7 @@ impl Reader for FileReader {
             let transaction = database.begin_read()?;
             let mut indexes = Vec::new();
             for (table, _) in INDEXES {
-                indexes.extend(opened(&transaction, table)?);
+                indexes.push(transaction.open_table(table)?);
             }
             let mut found = Vec::new();
             for entry in transaction.open_table(KINDS)?.iter()? {
@@ -156,9 +153,10 @@ fn jobs(transaction: &ReadTransaction, filter: &JobFilter) -> Result<Vec<Row>> {
         _ => None,
     };
     for (table, state) in INDEXES {
-        let Some(table) = opened(transaction, table)?.filter(|_| filter.wants(state)) else {
+        if !filter.wants(state) {
             continue;
-        };
+        }
+        let table = transaction.open_table(table)?;
         if let Some(held) = held
             && (runs.is_none() || state == State::Recurring)
         {
@@ -235,7 +233,7 @@ fn rows(transaction: &ReadTransaction, page: Page<'_>, filter: &JobFilter) -> Re
         transaction.open_table(BODIES)?,
         transaction.open_table(ERRORS)?,
     );
-    let rules = opened(transaction, RULES)?;
+    let rules = transaction.open_table(RULES)?;
     let kinds = page.kinds;
     let mut rows = Vec::new();
     for found in page.found.into_sorted_vec() {
@@ -256,8 +254,8 @@ fn rows(transaction: &ReadTransaction, page: Page<'_>, filter: &JobFilter) -> Re
             }
             error => error,
         };
-        let rule = match &rules {
-            Some(rules) if found.standing.state == State::Recurring => rules.get(id)?,
+        let rule = match found.standing.state {
+            State::Recurring => rules.get(id)?,
             _ => None,
         };
         rows.push(Row {

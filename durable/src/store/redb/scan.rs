@@ -12,7 +12,7 @@ use ::redb::{ReadableDatabase, TableDefinition};
 
 use super::layout::{INDEXES, Place, read_entry};
 use super::work::damaged;
-use super::{Result, Shared, opened};
+use super::{Result, Shared};
 use crate::store::Wake;
 
 /// So many entries at a time, and the pause after them.
@@ -50,9 +50,7 @@ fn some(
     table: TableDefinition<&'static Place, u64>,
     from: Option<Place>,
 ) -> Result<Option<Place>> {
-    let Some(table) = opened(transaction, table)? else {
-        return Ok(None);
-    };
+    let table = transaction.open_table(table)?;
     let start = from.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
     let (mut last, mut many) = (from, 0);
     for entry in table

@@ -10,13 +10,13 @@ use ::redb::{
 
 use super::super::{DAMAGED, Id};
 use super::layout::{
-    BODIES, CLAIMS, Claimed, FORMAT, INDEXES, LETTERS, Letter, Place, array, body, entry, id_of,
-    kind_of, old, parts, read_body, read_entry,
+    BODIES, CLAIMS, Claimed, FIRST_TABLES, FORMAT, INDEXES, LETTERS, Letter, Place, TABLES, array,
+    body, entry, id_of, kind_of, old, parts, read_body, read_entry,
 };
 use super::mend::mend;
-use super::open::{failed, format};
+use super::open::{failed, format, tables};
 use super::work::Work;
-use super::{Kinds, Numbers, Result, begin, opened, rewrite};
+use super::{Kinds, Numbers, Result, begin, rewrite};
 use crate::error::Error;
 use crate::job::state::{Standing, State};
 use crate::time::{SystemWall, WallClock};
@@ -83,11 +83,20 @@ fn used(database: &Database) -> Result<u64> {
 
 /// Brings a file of format 1 up to date, in one transaction.
 fn migrate(database: &Database) -> Result<()> {
-    {
+    let (format, tables) = {
         let transaction = database.begin_read()?;
-        if format(&transaction)? != Some(old::FORMAT) {
-            return Ok(());
+        (format(&transaction)?, tables(&transaction)?)
+    };
+    if format != Some(old::FORMAT) {
+        // What has lost one of the first is left as it is.
+        if tables.len() < TABLES.len()
+            && TABLES[..FIRST_TABLES]
+                .iter()
+                .all(|name| tables.contains(*name))
+        {
+            rewrite(database, |_| Ok(()))?;
         }
+        return Ok(());
     }
     let transaction = begin(database)?;
     copy(&transaction)?;
@@ -189,10 +198,7 @@ fn find_damaged(transaction: &ReadTransaction) -> Result<HashMap<Id, (u32, u32)>
         }
     };
     for (table, _) in INDEXES {
-        let Some(table) = opened(transaction, table)? else {
-            continue;
-        };
-        for value in table.iter()? {
+        for value in transaction.open_table(table)?.iter()? {
             let (place, value) = value?;
             let place = place.value();
             let (attempts, sound) = read_entry(place, value.value());

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ::redb::TableHandle;
+
 use super::super::layout::{FORMAT, META, Place, array, body, entry, old, place};
 use super::*;
 use crate::job::state::State as JobState;
@@ -76,6 +78,30 @@ fn rows(store: &RedbStore) -> Vec<Row> {
 
 fn open(path: &Path, verify: bool) -> RedbStore {
     RedbStore::open(path, &handled(), verify).unwrap()
+}
+
+#[test]
+fn tables_that_were_added_later_are_made_and_a_lost_one_is_not() {
+    let folder = Folder::new("tables");
+    drop(open(&folder.file(), false));
+    let delete = |tables: &[&str]| {
+        let database = Database::create(folder.file()).unwrap();
+        let transaction = database.begin_write().unwrap();
+        for name in transaction.list_tables().unwrap().collect::<Vec<_>>() {
+            if tables.contains(&name.name()) {
+                transaction.delete_table(name).unwrap();
+            }
+        }
+        transaction.commit().unwrap();
+    };
+    delete(&["paused", "recurring", "rules"]);
+    let mut store = open(&folder.file(), false);
+    assert_eq!(store.slots(10, 10, &[1, 1]).unwrap(), []);
+    assert!(store.poll(&|_, _, _| None, &[1, 1]).is_ok() && rows(&store).is_empty());
+    drop(store);
+    delete(&["due"]);
+    let refused = RedbStore::open(&folder.file(), &handled(), false).err();
+    assert!(refused.unwrap().to_string().contains("a table is missing"));
 }
 
 #[test]
