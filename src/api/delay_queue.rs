@@ -110,7 +110,8 @@ impl<T: Send + 'static> DelayQueue<T> {
             due: SegQueue::new(),
             waiters: Arc::default(),
         };
-        timer.shared().add_queue(core.number, &core.waiters);
+        let waiters = Arc::downgrade(&core.waiters);
+        timer.shared().add_queue(waiters);
         let core = Arc::new(core);
         DelayQueue {
             owner: Arc::new(Owner { core }),
@@ -477,7 +478,6 @@ impl<T: Send + 'static> Receive<T> for Core<T> {
 impl<T: Send + 'static> Drop for Owner<T> {
     fn drop(&mut self) {
         let core = &self.core;
-        core.timer.shared().remove_queue(core.number);
         let mut values = core.clear();
         // The timer thread may be moving a value to `due`. It runs no foreign code before it has released it.
         while Arc::strong_count(core) > 1 {

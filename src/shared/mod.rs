@@ -38,6 +38,7 @@ pub(crate) use schedule::{Refused, When};
 pub(crate) use startup::{Factory, named_thread};
 pub use task::{Job, Task};
 pub use timeout::{CancelOnDrop, Timeout};
+use values::{Consumers, Queues};
 pub(crate) use waiters::{Ticket, Waiters};
 
 use crate::catch_panic::catch_panic;
@@ -56,7 +57,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
-use values::Queues;
 
 /// The settings of a timer, without its wheel, executor and thread.
 #[expect(clippy::struct_excessive_bools, reason = "independent settings")]
@@ -168,7 +168,7 @@ impl Shared {
             next_slow_line: AtomicU64::new(0),
             periods: Periods::default(),
             labels: Mutex::default(),
-            queues: Mutex::default(),
+            queues: Mutex::new(Some(Vec::new())),
             pins: Mutex::default(),
             factory: Mutex::new(Some(factory)),
             driver: Mutex::new(Some(driver)),

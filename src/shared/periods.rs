@@ -2,7 +2,6 @@
 //! until the end of the next run.
 
 use super::Shared;
-use super::sorted_map::SortedMap;
 use crate::entry::SlotId;
 use crate::slots::Phase;
 use crate::sync::Mutex;
@@ -12,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Default)]
 pub(super) struct Periods {
     /// By the number of the slot. One whose timeout has ended stays until the slot is used for another periodic one.
-    new: Mutex<SortedMap<Period>>,
+    new: Mutex<Vec<(SlotId, Period)>>,
     is_used: AtomicBool,
 }
 
@@ -26,7 +25,10 @@ impl Shared {
         if !status.periodic || !is_alive {
             return false;
         }
-        new.insert(slot.number().into(), period);
+        match new.binary_search_by_key(&slot, |entry| entry.0) {
+            Ok(place) => new[place].1 = period,
+            Err(place) => new.insert(place, (slot, period)),
+        }
         // Relaxed: a run that ends without knowing of this call takes no notice of it.
         self.periods.is_used.store(true, Ordering::Relaxed);
         true
@@ -39,8 +41,11 @@ impl Shared {
             return None;
         }
         let mut new = self.periods.new.lock();
-        let period = new.remove(slot.number().into());
-        self.periods.is_used.store(new.len() > 0, Ordering::Relaxed);
-        period
+        let place = new.binary_search_by_key(&slot, |entry| entry.0).ok()?;
+        let (_, period) = new.remove(place);
+        self.periods
+            .is_used
+            .store(!new.is_empty(), Ordering::Relaxed);
+        Some(period)
     }
 }

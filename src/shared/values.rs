@@ -1,44 +1,35 @@
 //! The values of delay queues, and what the timer knows of the queues.
 
-use super::sorted_map::SortedMap;
-use super::{Shared, Timeout, Waiters};
+use super::{Shared, Timeout};
 use crate::slots::{Handle, ReleaseResult, Slot, StoredTask};
-use std::mem;
 use std::sync::{Arc, Weak};
 
-/// The queues whose consumers are told when the timer ends.
-#[derive(Default)]
-pub(super) struct Queues {
-    has_ended: bool,
-    waiters: SortedMap<Weak<Waiters>>,
+/// A queue's consumers, as the timer knows them: a program without queues contains no code of theirs.
+pub(crate) trait Consumers: Send + Sync {
+    /// Wakes all of them: nothing more will become due.
+    fn timer_ended(&self, timer: &Shared);
 }
 
+/// The consumers who are told when the timer ends, or `None` if it has ended.
+pub(super) type Queues = Option<Vec<Weak<dyn Consumers>>>;
+
 impl Shared {
-    /// Makes a queue known by its number. If the timer has ended, it is closed.
-    pub(crate) fn add_queue(&self, number: u64, waiters: &Arc<Waiters>) {
-        let mut queues = self.queues.lock();
-        if queues.has_ended {
-            waiters.close();
-        } else {
-            queues.waiters.insert(number, Arc::downgrade(waiters));
-        }
-    }
-
-    pub(crate) fn remove_queue(&self, number: u64) {
-        self.queues.lock().waiters.remove(number);
-    }
-
-    /// Wakes all consumers of queues: nothing more will become due.
-    pub(super) fn end_queues(&self) {
-        let ended = Queues {
-            has_ended: true,
-            ..Queues::default()
-        };
-        let queues = mem::replace(&mut *self.queues.lock(), ended).waiters;
-        for waiters in queues.into_values().filter_map(|weak| weak.upgrade()) {
-            for waker in waiters.close().into_values() {
-                self.catch_panic("a waker", || waker.wake());
+    /// Makes the consumers of a queue known. If the timer has ended, they are told.
+    pub(crate) fn add_queue(&self, consumers: Weak<dyn Consumers>) {
+        if let Some(queues) = &mut *self.queues.lock() {
+            if queues.len() == queues.capacity() {
+                queues.retain(|consumers| consumers.strong_count() > 0);
             }
+            return queues.push(consumers);
+        }
+        consumers.upgrade().inspect(|it| it.timer_ended(self));
+    }
+
+    /// Wakes all consumers of queues.
+    pub(super) fn end_queues(&self) {
+        let queues = self.queues.lock().take();
+        for consumers in queues.iter().flatten().filter_map(Weak::upgrade) {
+            consumers.timer_ended(self);
         }
     }
 

@@ -5,6 +5,7 @@
 //! consumer, by taking it out of the list. A consumer that goes away without having taken a value passes its wake-up on.
 
 use super::sorted_map::SortedMap;
+use super::{Consumers, Shared};
 use crate::sync::{AtomicUsize, Mutex, Ordering, fence};
 use std::mem;
 use std::task::{Context, Poll, Waker};
@@ -98,12 +99,17 @@ impl Waiters {
             _ => None,
         }
     }
+}
 
-    /// Closes the queue, and returns the wakers of all that wait.
-    pub(super) fn close(&self) -> SortedMap<Waker> {
+impl Consumers for Waiters {
+    fn timer_ended(&self, timer: &Shared) {
         let mut list = self.list.lock();
         list.is_closed = true;
         self.waiting.store(0, Ordering::Relaxed);
-        mem::take(&mut list.wakers)
+        let wakers = mem::take(&mut list.wakers);
+        drop(list);
+        for waker in wakers.into_values() {
+            timer.catch_panic("a waker", || waker.wake());
+        }
     }
 }
