@@ -10,6 +10,7 @@ use crate::sync::thread::JoinHandle;
 use crate::time::ManualClock;
 #[cfg(feature = "unstable-wheels")]
 use crate::worker::AnyWheel;
+use crate::worker::Executor;
 use options::Options;
 use std::fmt;
 use std::io;
@@ -333,7 +334,7 @@ impl<Timer> TimerBuilder<Timer> {
     /// # Ok::<(), hashed_wheel::ConfigError>(())
     /// ```
     pub fn executor(mut self, executor: impl Fn(Job) + Send + Sync + 'static) -> Self {
-        self.options.executor = Some(Box::new(executor));
+        self.options.executor = Some(Executor::new(executor));
         self
     }
 

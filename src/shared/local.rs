@@ -118,8 +118,16 @@ impl Shared {
 
     /// Counts on this thread's counters.
     #[inline]
-    pub(crate) fn count(&self, count: impl FnOnce(&ThreadCounters)) {
-        self.with_local(|local| count(self.counters_of(local)));
+    pub(crate) fn count(&self, count: impl Fn(&ThreadCounters)) {
+        match self.last_local() {
+            Some(local) => count(self.counters_of(local)),
+            None => self.count_on_another(&count),
+        }
+    }
+
+    #[cold]
+    fn count_on_another(&self, count: &dyn Fn(&ThreadCounters)) {
+        with_another(self, |local| count(self.counters_of(local)));
     }
 
     /// The stamp of the next timeout that this thread arms.

@@ -93,6 +93,7 @@ impl Engine {
     }
 
     /// Fires the slots of `ready`, until the timer is stopped. Returns how many have fired.
+    #[inline(never)]
     fn fire(&mut self, shared: &Arc<Shared>, boundary: Tick, ready: &[Waiting]) -> usize {
         let mut now = shared.recent();
         // Counts the slots that do not fire, which are few.
@@ -120,7 +121,7 @@ impl Engine {
                     }
                     match &self.executor {
                         Some(executor) if kind.is_task() => {
-                            execute::dispatch(shared, executor, running, task);
+                            executor.dispatch(shared, running, task);
                             now = shared.recent();
                         }
                         _ => {
@@ -199,6 +200,7 @@ impl Engine {
     }
 
     /// Counts the boundaries up to `passed` as processed, up to the first that has work.
+    #[inline(never)]
     pub(super) fn skip_idle_ticks(&mut self, shared: &Shared, passed: Tick) {
         // A slot whose number waits may be due at any of them.
         if self.next_tick(shared) > self.wheel.now().next() {
@@ -248,6 +250,7 @@ impl Engine {
     }
 
     /// Publishes the counters.
+    #[inline(never)]
     pub(super) fn publish_counters(&self, shared: &Shared) {
         let counters = &shared.metrics().worker;
         counters.publish_wheel(self.wheel.counters());

@@ -7,8 +7,26 @@ use crate::slots::{Kind, ReleaseResult, Running, StoredTask};
 use crate::time::{FOREVER, Period, Tick, nanos, next_at_fixed_rate};
 use std::sync::Arc;
 
-/// Takes jobs.
-pub(crate) type Executor = Box<dyn Fn(Job) + Send + Sync>;
+/// Passes tasks to the user's executor. A program without one contains no code for it.
+pub(crate) struct Executor(Box<dyn Fn(&Arc<Shared>, Running, StoredTask<Timeout>) + Send + Sync>);
+
+impl Executor {
+    pub(crate) fn new(execute: impl Fn(Job) + Send + Sync + 'static) -> Executor {
+        Executor(Box::new(move |shared, running, task| {
+            dispatch(shared, &execute, running, task);
+        }))
+    }
+
+    #[inline(never)]
+    pub(super) fn dispatch(
+        &self,
+        shared: &Arc<Shared>,
+        running: Running,
+        task: StoredTask<Timeout>,
+    ) {
+        self.0(shared, running, task);
+    }
+}
 
 /// Runs a task on this thread. `begun` is the current time. Returns the tick of the next run, if any, and the time after the
 /// run.
@@ -29,10 +47,9 @@ pub(crate) fn run(
     (None, ended)
 }
 
-/// Passes a task to the executor.
-pub(crate) fn dispatch(
+fn dispatch(
     shared: &Arc<Shared>,
-    executor: &Executor,
+    execute: &dyn Fn(Job),
     running: Running,
     task: StoredTask<Timeout>,
 ) {
@@ -41,7 +58,7 @@ pub(crate) fn dispatch(
         content: Some((running, task)),
     };
     let job: Job = Box::new(move || claimed.run());
-    shared.catch_panic("the executor", || executor(job));
+    shared.catch_panic("the executor", || execute(job));
 }
 
 /// Counts a one-shot timeout as over, before its task runs: the task may schedule another one under a full limit.
