@@ -42,6 +42,7 @@ impl BucketArray {
     }
 
     /// The bucket at `index`, to push an entry into. Marks it as occupied.
+    #[inline]
     pub(super) fn occupy(&mut self, index: usize) -> &mut Bucket {
         let spare = &mut self.spare;
         let group = self.groups[index / GROUP].get_or_insert_with(|| new_group(spare));
@@ -120,12 +121,12 @@ impl BucketArray {
 
     /// Bytes of the buffers, the groups and the table of groups.
     pub(super) fn bytes(&self) -> usize {
-        let groups = self.groups.iter().flatten();
-        let held = groups.clone().count() + usize::from(self.spare.is_some());
-        let buckets = groups.flat_map(|group| &group.buckets);
-        self.groups.capacity() * size_of::<Option<Box<Group>>>()
-            + held * size_of::<Group>()
-            + buckets.map(Bucket::bytes).sum::<usize>()
+        let mut bytes = self.groups.capacity() * size_of::<Option<Box<Group>>>();
+        for group in self.groups.iter().chain([&self.spare]).flatten() {
+            let buckets = bits(group.occupied).map(|place| group.buckets[place].bytes());
+            bytes += size_of::<Group>() + buckets.sum::<usize>();
+        }
+        bytes
     }
 }
 

@@ -105,6 +105,7 @@ impl HashedWheel {
 
     /// Updates what is derived from a bucket's entries after some were removed. `earliest` is the earliest due tick of those
     /// that are left.
+    #[inline(never)]
     fn refresh_minimum(&mut self, index: usize, earliest: Option<Tick>) {
         let coming = self.now.next();
         match (earliest, self.buckets.occupied_mut(index)) {

@@ -9,11 +9,14 @@ impl Engine {
     ///
     /// A pending timeout needs one entry, or one number in a late lane. All other entries are found dead when they are looked at.
     /// So after a walk through all buckets there are few enough, unless more timeouts have ended meanwhile: sweeping comes to an end.
+    #[inline]
     pub(in crate::worker) fn sweep(&mut self, shared: &Shared) -> bool {
         let filed = self.wheel.len();
-        if filed <= MAX_DEAD {
-            return false;
-        }
+        filed > MAX_DEAD && self.sweep_step(shared, filed)
+    }
+
+    #[inline(never)]
+    fn sweep_step(&mut self, shared: &Shared, filed: usize) -> bool {
         let (pending, late) = (shared.pending(), self.reader.late_len() as u64);
         if filed as u64 + late.min(pending) <= 2 * pending + MAX_DEAD as u64 {
             return false;
