@@ -5,7 +5,7 @@ mod options;
 use super::driver::TimerDriver;
 use super::timer::{HashedWheelTimer, HierarchicalWheelTimer, Owner, WheelTimer};
 use crate::error::ConfigError;
-use crate::shared::{Job, Shared};
+use crate::shared::{Job, Prepare, Shared, in_loop, on_manual_clock};
 use crate::sync::thread::JoinHandle;
 use crate::time::ManualClock;
 #[cfg(feature = "unstable-wheels")]
@@ -148,7 +148,7 @@ impl<Timer: WheelTimer> TimerBuilder<Timer> {
     /// # Errors
     /// [`ConfigError`] if a setting is outside its range; the message names the setting and the range.
     pub fn build(self) -> Result<Timer, ConfigError> {
-        let shared = self.build_shared(false)?;
+        let shared = self.build_shared(None)?;
         Ok(Timer::from_owner(Owner::new(shared)))
     }
 
@@ -184,7 +184,7 @@ impl<Timer: WheelTimer> TimerBuilder<Timer> {
         if self.options.clock.is_some() {
             return Err(ConfigError::DrivenClock);
         }
-        let shared = self.build_shared(true)?;
+        let shared = self.build_shared(Some(in_loop))?;
         let driver = TimerDriver::start(&shared);
         Ok((Timer::from_owner(Owner::new(shared)), driver))
     }
@@ -195,11 +195,15 @@ impl<Timer: WheelTimer> TimerBuilder<Timer> {
         self
     }
 
-    pub(super) fn build_shared(mut self, is_driven: bool) -> Result<Arc<Shared>, ConfigError> {
+    /// `in_loop` for one that the caller's loop drives.
+    pub(super) fn build_shared(
+        mut self,
+        in_loop: Option<Prepare>,
+    ) -> Result<Arc<Shared>, ConfigError> {
         self.options.buckets = Timer::check_buckets(self.options.buckets)?;
-        let scale = self.options.check(is_driven)?;
+        let scale = self.options.check(in_loop.is_some())?;
         let wheel = Timer::wheel(self.options.buckets);
-        Ok(self.options.build(scale, is_driven, Timer::NAME, wheel))
+        Ok(self.options.build(scale, in_loop, Timer::NAME, wheel))
     }
 }
 
@@ -354,6 +358,7 @@ impl<Timer> TimerBuilder<Timer> {
     /// ```
     pub fn clock(mut self, clock: &ManualClock) -> Self {
         self.options.clock = Some(clock.clone());
+        self.options.without_thread = Some(on_manual_clock);
         self
     }
 
@@ -419,7 +424,7 @@ impl TimerBuilder<HashedWheelTimer> {
     pub(crate) fn build_over(mut self, wheel: AnyWheel) -> Result<HashedWheelTimer, ConfigError> {
         self.options.buckets = 1;
         let scale = self.options.check(false)?;
-        let shared = self.options.build(scale, false, "unstable-timer", wheel);
+        let shared = self.options.build(scale, None, "unstable-timer", wheel);
         Ok(WheelTimer::from_owner(Owner::new(shared)))
     }
 }

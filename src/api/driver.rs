@@ -51,7 +51,8 @@ pub struct TimerDriver {
 impl TimerDriver {
     /// Starts a timer that has just been made, and is its driver.
     pub(super) fn start(shared: &Arc<Shared>) -> TimerDriver {
-        shared.start_driven();
+        let started = shared.start();
+        debug_assert!(matches!(started, Ok(true)), "{started:?}");
         let shared = Arc::clone(shared);
         TimerDriver { shared }
     }

@@ -5,7 +5,7 @@ use super::reentrancy::{self, Activity};
 use super::{Shared, shutdown};
 use crate::catch_panic::catch_panic;
 use crate::time::{Driven, Tick};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// The timer thread's own state.
 pub(crate) trait Driver: Send {
@@ -59,6 +59,19 @@ impl Driven for Shared {
     fn catch_up(self: Arc<Self>) {
         self.with_driver(Call::CatchUp);
     }
+}
+
+/// Makes a manual clock drive the timer: see [`Prepare`](super::Prepare).
+pub(crate) fn on_manual_clock(shared: &Arc<Shared>) {
+    if let Some(clock) = shared.settings.clock.manual() {
+        let timer: Weak<Shared> = Arc::downgrade(shared);
+        clock.register(timer);
+    }
+}
+
+/// Likewise for the caller's loop.
+pub(crate) fn in_loop(shared: &Arc<Shared>) {
+    shared.queue.parker.register_loop();
 }
 
 impl Shared {

@@ -25,7 +25,7 @@ mod timeout;
 mod values;
 mod waiters;
 
-pub(crate) use driver::Driver;
+pub(crate) use driver::{Driver, in_loop, on_manual_clock};
 pub use handle::TimerHandle;
 pub use inspect::Pending;
 pub(crate) use labels::TaskName;
@@ -35,7 +35,7 @@ pub use lifecycle::TimerState;
 pub(crate) use lifecycle::{StartDecision, StopDecision};
 pub(crate) use reentrancy::Activity;
 pub(crate) use schedule::{Refused, When};
-pub(crate) use startup::{Factory, named_thread};
+pub(crate) use startup::{Factory, Prepare, named_thread};
 pub use task::{Job, Task};
 pub use timeout::{CancelOnDrop, Timeout};
 use values::{Consumers, Queues};
@@ -72,7 +72,9 @@ pub(crate) struct Settings {
     pub(crate) max_pending: usize,
     /// The timer thread drops the executor last: see `shutdown::join`.
     pub(crate) has_executor: bool,
-    /// The caller's loop drives it: there is no thread.
+    /// `None` for a timer with a thread.
+    pub(crate) without_thread: Option<Prepare>,
+    /// The caller's loop drives it.
     pub(crate) is_driven: bool,
     /// The thread asks for the finest timer slack.
     pub(crate) fine_ticks: bool,

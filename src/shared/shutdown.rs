@@ -47,10 +47,8 @@ impl Shared {
     /// Called by the drop of the owner, which `waits` for the running task if it can.
     pub(crate) fn drop_owner(self: &Arc<Self>, waits: bool) {
         self.end(waits);
-        // Not that of a caller's loop: in tests, such a timer is on a manual clock as well.
-        let is_left = !self.settings.is_driven && self.settings.clock.manual().is_some();
-        if waits && is_left && !reentrancy::is_in_task() {
-            // The clock may never be advanced again.
+        if waits && !self.settings.is_driven && !reentrancy::is_in_task() {
+            // A manual clock may never be advanced again.
             let ended = self.ended.lock().take();
             drop(ended);
         }
@@ -93,28 +91,11 @@ pub(super) fn finalize_here(shared: &Arc<Shared>, driver: Option<Box<dyn Driver>
     }
 }
 
-/// Ends a timer that has just been shut down: wakes the worker; without a thread, ends it on this thread unless another
-/// one runs the driver.
+/// Ends a timer that has just been shut down: wakes the worker. Without a thread, ends it on this thread unless another one
+/// runs the driver, and leaves the driver to the caller's loop, or to the next advance of the clock or the owner's drop: the
+/// drop of an executor may wait for a job that is this thread, or waits for it.
 fn end_running(shared: &Arc<Shared>) {
-    if shared.settings.is_driven {
-        end_and_leave_driver(shared);
-        // Last: it may call the timer, and wait for its end.
-        return shared.queue.parker.unpark();
-    }
-    if shared.settings.clock.manual().is_none() {
-        return shared.queue.parker.unpark();
-    }
-    if shared.settings.has_executor {
-        // Its drop may wait for a job that is this thread, or waits for it.
-        return end_and_leave_driver(shared);
-    }
-    let driver = shared.driver.lock().take();
-    finalize_here(shared, driver);
-}
-
-/// Ends a timer without a thread, unless its driver runs. Leaves the driver, with its executor, to the caller's loop, or to
-/// the next advance of the clock or the owner's drop.
-fn end_and_leave_driver(shared: &Arc<Shared>) {
+    // While the timer thread runs, it has the driver.
     let is_taken = {
         let mut ended = shared.ended.lock();
         *ended = shared.driver.lock().take();
@@ -124,6 +105,8 @@ fn end_and_leave_driver(shared: &Arc<Shared>) {
         let _driving = shared.enter(Activity::Driving);
         finalize(shared, None);
     }
+    // Last: a loop's hook may call the timer, and wait for its end.
+    shared.queue.parker.unpark();
 }
 
 /// Joins the thread, unless this is it, or it drops an executor: the drop may wait for jobs, and one of them may be the

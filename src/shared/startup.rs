@@ -13,10 +13,14 @@ use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, Ordering};
 use crate::time::ThreadSetting;
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// Starts a thread that runs the given job.
 pub(crate) type Factory = Arc<dyn Fn(Job) -> io::Result<JoinHandle<()>> + Send + Sync>;
+
+/// Prepares a timer without a thread for whoever drives it. By a pointer, so that a program contains the code of those that
+/// it uses.
+pub(crate) type Prepare = fn(&Arc<Shared>);
 
 /// Starts a thread of that name.
 pub(crate) fn named_thread(name: String) -> Factory {
@@ -39,9 +43,8 @@ impl Shared {
             StartDecision::Stopped => Err(StartError::Stopped),
             StartDecision::Starting => {
                 let _orphan = OrphanGuard(self);
-                if let Some(clock) = self.settings.clock.manual() {
-                    let timer: Weak<Shared> = Arc::downgrade(self);
-                    clock.register(timer);
+                if let Some(prepare) = self.settings.without_thread {
+                    prepare(self);
                     self.set_started();
                     self.lifecycle.set_spawned();
                 } else {
@@ -59,15 +62,6 @@ impl Shared {
         self.end
             .store(self.settings.scale.end(now), Ordering::Relaxed);
         self.lifecycle.started(now);
-    }
-
-    /// Starts a timer that the caller's loop drives.
-    pub(crate) fn start_driven(&self) {
-        let decision = self.lifecycle.begin_start();
-        debug_assert_eq!(decision, StartDecision::Starting);
-        self.queue.parker.register_loop();
-        self.set_started();
-        self.lifecycle.set_spawned();
     }
 }
 

@@ -8,7 +8,9 @@ use crate::time::{FOREVER, Period, Tick, nanos, next_at_fixed_rate};
 use std::sync::Arc;
 
 /// Passes tasks to the user's executor. A program without one contains no code for it.
-pub(crate) struct Executor(Box<dyn Fn(&Arc<Shared>, Running, StoredTask<Timeout>) + Send + Sync>);
+pub(crate) struct Executor(Box<Dispatch>);
+
+type Dispatch = dyn Fn(&Arc<Shared>, Running, StoredTask<Timeout>) + Send + Sync;
 
 impl Executor {
     pub(crate) fn new(execute: impl Fn(Job) + Send + Sync + 'static) -> Executor {

@@ -1,7 +1,7 @@
 //! The settings that a builder collects, their checks, and the timer built from them.
 
 use crate::error::ConfigError;
-use crate::shared::{Factory, Settings, Shared, named_thread};
+use crate::shared::{Factory, Prepare, Settings, Shared, named_thread};
 use crate::time::{Clock, ManualClock, Scale, nanos};
 use crate::tuning::{LATE_STEP, SOON_NANOS};
 use crate::worker::{self, AnyWheel, Executor};
@@ -23,6 +23,7 @@ pub(super) struct Options {
     pub(super) factory: Option<Factory>,
     pub(super) executor: Option<Executor>,
     pub(super) clock: Option<ManualClock>,
+    pub(super) without_thread: Option<Prepare>,
     pub(super) fine_ticks: bool,
     pub(super) slow_task: Option<Duration>,
     /// The timer of [`global`](crate::global).
@@ -79,13 +80,14 @@ impl Options {
     pub(super) fn build(
         self,
         scale: Scale,
-        is_driven: bool,
+        in_loop: Option<Prepare>,
         name: &'static str,
         wheel: AnyWheel,
     ) -> Arc<Shared> {
         // Under a small limit, those that were left in the queue could not all be taken in time.
         let takes_many = self.max_transfers >= 16 * LATE_STEP;
-        let has_late_lanes = !is_driven && self.clock.is_none() && takes_many;
+        let without_thread = in_loop.or(self.without_thread);
+        let has_late_lanes = without_thread.is_none() && takes_many;
         let settings = Settings {
             name,
             scale,
@@ -97,7 +99,8 @@ impl Options {
             },
             max_pending: self.max_pending.unwrap_or(usize::MAX),
             has_executor: self.executor.is_some(),
-            is_driven,
+            without_thread,
+            is_driven: in_loop.is_some(),
             fine_ticks: self.fine_ticks,
             slow_task: self.slow_task.map_or(u64::MAX, nanos),
             is_global: self.is_global,

@@ -3,6 +3,7 @@
 
 use super::TimerDriver;
 use crate::api::timer::{self, WheelTimer};
+use crate::shared::in_loop;
 use crate::{
     HashedWheelTimer, HashedWheelTimerBuilder, HierarchicalWheelTimer,
     HierarchicalWheelTimerBuilder, ManualClock, Timeout, TimerHandle,
@@ -33,14 +34,20 @@ fn on_clock(clock: &ManualClock, hierarchical: bool) -> (Owner, TimerDriver) {
     let tick = Duration::from_nanos(TICK);
     if hierarchical {
         let builder = HierarchicalWheelTimerBuilder::default().wheel_size(4);
-        let shared = builder.tick_duration(tick).clock(clock).build_shared(true);
+        let shared = builder
+            .tick_duration(tick)
+            .clock(clock)
+            .build_shared(Some(in_loop));
         let shared = shared.unwrap();
         let driver = TimerDriver::start(&shared);
         let owner = Owner::Hierarchical(WheelTimer::from_owner(timer::Owner::new(shared)));
         return (owner, driver);
     }
     let builder = HashedWheelTimerBuilder::default().ticks_per_wheel(8);
-    let shared = builder.tick_duration(tick).clock(clock).build_shared(true);
+    let shared = builder
+        .tick_duration(tick)
+        .clock(clock)
+        .build_shared(Some(in_loop));
     let shared = shared.unwrap();
     let driver = TimerDriver::start(&shared);
     (

@@ -5,7 +5,7 @@
 
 use super::Engine;
 use crate::entry::SlotId;
-use crate::shared::{Settings, Shared};
+use crate::shared::{Settings, Shared, in_loop};
 use crate::time::{Clock, Scale, Tick};
 use crate::tuning::{LATE_STEP, MAX_DEAD, SOON_NANOS, SWEEP_STEP};
 use crate::{ManualClock, Timeout, TimerHandle};
@@ -42,6 +42,7 @@ impl Bench {
             soon,
             max_pending: usize::MAX,
             has_executor: false,
+            without_thread: Some(in_loop),
             is_driven: true,
             fine_ticks: false,
             slow_task: u64::MAX,
@@ -49,7 +50,7 @@ impl Bench {
         };
         let driver = crate::worker::driver(crate::worker::hashed(1), None, 1);
         let shared = Shared::new(settings, driver, None);
-        shared.start_driven();
+        shared.start().unwrap();
         Bench {
             clock,
             timer: TimerHandle::new(Arc::clone(&shared)),
