@@ -151,7 +151,8 @@ impl Shared {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let default_name = || format!("{}-{id}", settings.name);
         let factory = factory.unwrap_or_else(|| named_thread(default_name()));
-        let shared = Arc::new(Shared {
+        // Allocated before it is made: no code is needed that drops one for want of memory.
+        let shared = Arc::new_cyclic(|_| Shared {
             id,
             margin: settings.clock.margin(settings.scale.tick()),
             soon: settings.soon / settings.scale.tick() + 1,

@@ -26,24 +26,24 @@ const ATTEMPTS: usize = 4;
 impl Monotonic {
     /// A clock, with a cheaper [`Monotonic::recent`] if it is to count and the system allows it.
     pub(crate) fn start(counts: bool) -> Monotonic {
-        let attempt = |_| {
+        let (mut instant, mut origin, mut least) = (Instant::now(), 0, u64::MAX);
+        for _ in 0..ATTEMPTS {
             let before = read();
-            let instant = Instant::now();
-            let origin = read();
+            let now = Instant::now();
+            let after = read();
             let taken = read() - before;
-            // Three readings have been taken, and `instant` is one before `origin`.
-            let is_counted = counts && counter::is_usable();
-            let counted = is_counted.then(|| origin.saturating_sub(taken / 3));
-            let clock = Monotonic {
-                origin,
-                instant,
-                counted,
-            };
-            (taken, clock)
-        };
-        let attempts = (0..ATTEMPTS).map(attempt);
-        let best = attempts.min_by_key(|(taken, _)| *taken);
-        best.map_or_else(|| attempt(0).1, |(_, clock)| clock)
+            if taken < least {
+                (instant, origin, least) = (now, after, taken);
+            }
+        }
+        // Three readings have been taken, and `instant` is one before `origin`.
+        let is_counted = counts && counter::is_usable();
+        let counted = is_counted.then(|| origin.saturating_sub(least / 3));
+        Monotonic {
+            origin,
+            instant,
+            counted,
+        }
     }
 
     /// Nanoseconds since the start. A call, so that who needs a recent time only keeps no registers for it.

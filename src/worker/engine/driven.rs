@@ -3,7 +3,7 @@
 //! `next_due` announces the tick that it answers with as a plan, as a thread does before it sleeps; the next call ends
 //! the plan.
 
-use super::Engine;
+use super::{Engine, InSlots};
 use crate::shared::Shared;
 use crate::time::Tick;
 use crate::tuning::FEW_FILED;
@@ -42,7 +42,7 @@ impl Engine {
             0
         };
         while unseen > 0 {
-            let looked = self.wheel.sweep_bucket(shared);
+            let looked = self.wheel.sweep_bucket(&InSlots(shared));
             unseen = unseen.saturating_sub(looked.max(1));
         }
         self.swept += (filed - self.wheel.len()) as u64;

@@ -1,6 +1,6 @@
 //! Removing dead entries from the wheel, a step at a time.
 
-use super::Engine;
+use super::{Engine, InSlots};
 use crate::shared::Shared;
 use crate::tuning::{MAX_DEAD, SWEEP_STEP};
 
@@ -27,7 +27,7 @@ impl Engine {
         let step = SWEEP_STEP.max(2 * come_in).min(filed);
         let mut looked = 0;
         while looked < step && self.wheel.len() > 0 {
-            looked += self.wheel.sweep_bucket(shared);
+            looked += self.wheel.sweep_bucket(&InSlots(shared));
         }
         self.swept += (filed - self.wheel.len()) as u64;
         self.publish_counters(shared);
