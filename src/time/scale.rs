@@ -1,6 +1,7 @@
 //! The length of a tick, and the conversions between time and ticks.
 
 use super::tick::Tick;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// Time saturates here, 584 years after the start. A deadline of `FOREVER` is never reached.
@@ -21,37 +22,19 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
 /// the timer's start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
-    tick: u64,
-    /// ⌊2^64 × (2^`log` − tick) / tick⌋ + 1, to divide by the tick with a multiplication.
-    reciprocal: u64,
-    /// ⌈log₂ tick⌉
-    log: u32,
+    tick: NonZeroU64,
     /// The last deadline that comes; what lies beyond never does.
     horizon: u64,
 }
 
 impl Scale {
-    /// A tick of that many nanoseconds, at least 2. From a millisecond on, all of time fits in [`Tick::BITS`]; with a shorter
+    /// A tick of that many nanoseconds, at least 1. From a millisecond on, all of time fits in [`Tick::BITS`]; with a shorter
     /// one, 2^45 ticks do.
     pub(crate) fn new(tick: u64) -> Scale {
-        debug_assert!(tick >= 2, "the division is not for a tick of {tick} ns");
-        let log = u64::BITS - (tick - 1).leading_zeros();
-        let excess = (1_u128 << log) - u128::from(tick);
-        let reciprocal = ((excess << 64) / u128::from(tick)) as u64 + 1;
         Scale {
-            tick,
-            reciprocal,
-            log,
+            tick: NonZeroU64::new(tick).expect("a tick is not zero"),
             horizon: tick.saturating_mul(Tick::NEVER.0 - 1).min(FOREVER - 1),
         }
-    }
-
-    /// `time` / tick, exactly: division by an invariant after Granlund and Montgomery. Every timeout needs one,
-    /// and a division instruction takes several times as long.
-    #[inline]
-    fn ticks_in(self, time: u64) -> u64 {
-        let high = ((u128::from(self.reciprocal) * u128::from(time)) >> 64) as u64;
-        (high + ((time - high) >> 1)) >> (self.log - 1)
     }
 
     /// The due tick of a deadline: the first boundary at or after it, and at least 1.
@@ -68,7 +51,7 @@ impl Scale {
     pub(crate) fn due_in_time(self, deadline: u64) -> Tick {
         debug_assert!(deadline <= self.horizon);
         // Rounded up, without an addition that could overflow.
-        Tick(self.ticks_in(deadline.saturating_sub(1)) + 1)
+        Tick(deadline.saturating_sub(1) / self.tick + 1)
     }
 
     /// The first time that never comes for a timer that started at `start`. Both are times on its clock, which ends with
@@ -81,7 +64,7 @@ impl Scale {
     #[inline]
     pub(crate) fn passed(self, time: u64) -> Tick {
         // With a short tick, time goes on after the last boundary.
-        Tick(self.ticks_in(time)).min(Tick::NEVER.previous())
+        Tick(time / self.tick).min(Tick::NEVER.previous())
     }
 
     /// The time of a boundary; `None` from [`FOREVER`] on.
@@ -90,11 +73,11 @@ impl Scale {
         if boundary == Tick::NEVER {
             return None;
         }
-        boundary.0.checked_mul(self.tick)
+        boundary.0.checked_mul(self.tick.get())
     }
 
     pub(crate) fn tick(self) -> u64 {
-        self.tick
+        self.tick.get()
     }
 }
 

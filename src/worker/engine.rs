@@ -200,7 +200,6 @@ impl Engine {
     }
 
     /// Counts the boundaries up to `passed` as processed, up to the first that has work.
-    #[inline(never)]
     pub(super) fn skip_idle_ticks(&mut self, shared: &Shared, passed: Tick) {
         // A slot whose number waits may be due at any of them.
         if self.next_tick(shared) > self.wheel.now().next() {
@@ -213,14 +212,20 @@ impl Engine {
         let work = self.expiration().min(self.reader.late_due());
         let idle = passed.min(work.previous());
         if idle > self.wheel.now() {
-            self.wheel.advance(idle, &mut self.due, &InSlots(shared));
-            debug_assert!(
-                self.due.is_empty(),
-                "a boundary without work had something due"
-            );
-            self.transfer_budget = self.max_transfers;
-            shared.set_processed(idle);
+            self.pass(shared, idle);
         }
+    }
+
+    /// Passes boundaries without work.
+    #[inline(never)]
+    fn pass(&mut self, shared: &Shared, idle: Tick) {
+        self.wheel.advance(idle, &mut self.due, &InSlots(shared));
+        debug_assert!(
+            self.due.is_empty(),
+            "a boundary without work had something due"
+        );
+        self.transfer_budget = self.max_transfers;
+        shared.set_processed(idle);
     }
 
     /// Transfers the slots whose numbers wait, and processes one boundary: the wheel's next expiration, or, if that comes later,

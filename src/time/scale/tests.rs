@@ -39,42 +39,6 @@ fn a_boundary_is_never_before_the_deadline_that_was_rounded_to_it() {
 }
 
 #[test]
-fn the_multiplication_divides_exactly() {
-    let mut number = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut random = move || {
-        number ^= number << 13;
-        number ^= number >> 7;
-        number ^= number << 17;
-        number
-    };
-    let powers = (1..64).flat_map(|log| [1 << log, (1 << log) - 1, (1 << log) + 1]);
-    let ticks = powers
-        .chain([50_000, 99_999, MS, 3 * MS, u64::MAX])
-        .filter(|tick| *tick >= 2);
-    for tick in ticks.chain(
-        std::iter::repeat_with(random)
-            .map(|tick| tick >> (tick % 48))
-            .filter(|tick| *tick >= 2)
-            .take(1000),
-    ) {
-        let scale = Scale::new(tick);
-        let multiples = [1, 2, 3, u64::MAX / tick, random() % (u64::MAX / tick) + 1];
-        for multiple in multiples.map(|factor| tick.saturating_mul(factor)) {
-            for time in [
-                multiple - 1,
-                multiple,
-                multiple.saturating_add(1),
-                random(),
-                0,
-                1,
-            ] {
-                assert_eq!(scale.ticks_in(time), time / tick, "{time} / {tick}");
-            }
-        }
-    }
-}
-
-#[test]
 fn the_end_of_time_never_comes() {
     let scale = Scale::new(MS);
     assert_eq!(scale.due(FOREVER), Tick::NEVER);
