@@ -27,16 +27,6 @@ pub(crate) trait Driver: Send {
     fn publish_counters(&self, shared: &Shared);
 }
 
-/// What the driver is to do.
-#[derive(Clone, Copy)]
-enum Call {
-    /// [`Driver::turn`], as a wake-up.
-    Turn,
-    /// [`Driver::turn`] where nothing is due.
-    CatchUp,
-    NextDue,
-}
-
 impl Driven for Shared {
     fn is_in_task_here(&self) -> bool {
         reentrancy::is_in_task_of(self.id)
@@ -57,7 +47,7 @@ impl Driven for Shared {
     }
 
     fn catch_up(self: Arc<Self>) {
-        self.with_driver(Call::CatchUp);
+        self.with_driver(&mut |driver| Some(driver.turn(&self)));
     }
 }
 
@@ -76,7 +66,10 @@ pub(crate) fn in_loop(shared: &Arc<Shared>) {
 
 impl Shared {
     /// Runs the driver on this thread, which acts as the timer thread. If the timer has been stopped, this call ends it.
-    fn with_driver(self: &Arc<Self>, call: Call) -> Option<u64> {
+    fn with_driver(
+        self: &Arc<Self>,
+        call: &mut dyn FnMut(&mut dyn Driver) -> Option<u64>,
+    ) -> Option<u64> {
         let result = self.run_driver(call);
         // A concurrent `stop` either finds the driver back in its place or is seen here.
         if self.lifecycle.is_shutdown() {
@@ -86,7 +79,7 @@ impl Shared {
     }
 
     /// Holds no lock while the driver runs, so that tasks may call the timer.
-    fn run_driver(self: &Arc<Self>, call: Call) -> Option<u64> {
+    fn run_driver(&self, call: &mut dyn FnMut(&mut dyn Driver) -> Option<u64>) -> Option<u64> {
         if !self.lifecycle.is_started() {
             return None;
         }
@@ -94,17 +87,8 @@ impl Shared {
         let mut driver = taken?;
         let mut result = None;
         let _driving = self.enter(Activity::Driving);
-        let drive = || {
-            if let Call::Turn = call {
-                self.metrics.worker.wakeups.add(1);
-            }
-            result = match call {
-                Call::Turn | Call::CatchUp => Some(driver.turn(self)),
-                Call::NextDue => driver.next_due(self),
-            };
-        };
         // A panic of the user is caught at the call, so this is our bug; nobody shall block for ever.
-        if catch_panic("the timer", drive) {
+        if catch_panic("the timer", || result = call(&mut *driver)) {
             self.lifecycle.request_stop(true);
         }
         *self.driver.lock() = Some(driver);
@@ -113,12 +97,16 @@ impl Shared {
 
     /// `turn` of the caller's loop, or of a manual clock at a boundary.
     pub(crate) fn turn(self: &Arc<Self>) -> usize {
-        self.with_driver(Call::Turn).unwrap_or(0) as usize
+        let turned = self.with_driver(&mut |driver| {
+            self.metrics.worker.wakeups.add(1);
+            Some(driver.turn(self))
+        });
+        turned.unwrap_or(0) as usize
     }
 
     /// `next_due` of the caller's loop: a time on the timer's clock.
     pub(crate) fn next_due(self: &Arc<Self>) -> Option<u64> {
-        let due = self.with_driver(Call::NextDue);
+        let due = self.with_driver(&mut |driver| driver.next_due(self));
         // A timer that was stopped meanwhile has nothing due.
         due.filter(|_| !self.lifecycle.is_shutdown())
     }
@@ -132,12 +120,8 @@ impl Shared {
 
     /// Ends a timer that has been stopped, unless another thread does, and drops the driver with its executor.
     fn end_on_drivers_side(self: &Arc<Self>) {
-        // Both under one lock: `stop` moves it from one to the other.
-        let (ended, live) = {
-            let mut ended = self.ended.lock();
-            (ended.take(), self.driver.lock().take())
-        };
+        shutdown::end_here(self);
+        let ended = self.ended.lock().take();
         drop(ended);
-        shutdown::finalize_here(self, live);
     }
 }

@@ -77,36 +77,30 @@ pub(super) fn request_stop(shared: &Arc<Shared>, detached: bool) -> StopDecision
             let driver = shared.driver.lock().take();
             finalize(shared, driver);
         }
-        StopDecision::Running => end_running(shared),
+        StopDecision::Running => {
+            end_here(shared);
+            // Last: a loop's hook may call the timer, and wait for its end.
+            shared.queue.parker.unpark();
+        }
         StopDecision::Already => {}
     }
     decision
 }
 
-/// Ends the timer on this thread, unless another one runs the driver.
-pub(super) fn finalize_here(shared: &Arc<Shared>, driver: Option<Box<dyn Driver>>) {
-    if driver.is_some() {
-        let _driving = shared.enter(Activity::Driving);
-        finalize(shared, driver);
-    }
-}
-
-/// Ends a timer that has just been shut down: wakes the worker. Without a thread, ends it on this thread unless another one
-/// runs the driver, and leaves the driver to the caller's loop, or to the next advance of the clock or the owner's drop: the
-/// drop of an executor may wait for a job that is this thread, or waits for it.
-fn end_running(shared: &Arc<Shared>) {
-    // While the timer thread runs, it has the driver.
-    let is_taken = {
-        let mut ended = shared.ended.lock();
-        *ended = shared.driver.lock().take();
-        ended.is_some()
+/// Ends a timer without a thread that has been shut down, unless another thread runs its driver. Leaves the driver to the
+/// caller's loop, or to the next advance of the clock or the owner's drop: the drop of an executor may wait for a job that is
+/// this thread, or waits for it.
+pub(super) fn end_here(shared: &Arc<Shared>) {
+    // Both under one lock: the driver's side finds it in one place or the other.
+    let mut ended = shared.ended.lock();
+    // A timer thread has taken it when it began.
+    let Some(driver) = shared.driver.lock().take() else {
+        return;
     };
-    if is_taken {
-        let _driving = shared.enter(Activity::Driving);
-        finalize(shared, None);
-    }
-    // Last: a loop's hook may call the timer, and wait for its end.
-    shared.queue.parker.unpark();
+    *ended = Some(driver);
+    drop(ended);
+    let _driving = shared.enter(Activity::Driving);
+    finalize(shared, None);
 }
 
 /// Joins the thread, unless this is it, or it drops an executor: the drop may wait for jobs, and one of them may be the

@@ -3,7 +3,7 @@
 //! It holds weak references to the timers, as [`Driven`]: it knows neither queue nor wheel.
 
 use super::scale::nanos;
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -38,9 +38,9 @@ struct State {
     now: AtomicU64,
     /// The timers that have started on this clock.
     timers: Mutex<Vec<Weak<dyn Driven>>>,
-    /// True while a thread advances the clock. Not a lock: tasks run meanwhile.
-    advancing: Mutex<bool>,
-    advanced: Condvar,
+    /// Held by the thread that advances the clock, for others that want to advance it. Tasks run meanwhile: they may do
+    /// all but that.
+    advancing: Mutex<()>,
 }
 
 impl Default for ManualClock {
@@ -78,7 +78,6 @@ impl ManualClock {
             now: AtomicU64::default(),
             timers: Mutex::default(),
             advancing: Mutex::default(),
-            advanced: Condvar::default(),
         });
         ManualClock { state }
     }
@@ -134,7 +133,7 @@ impl ManualClock {
             !self.timers().iter().any(|timer| timer.is_in_task_here()),
             "ManualClock::advance was called by a task that runs on this clock"
         );
-        let _guard = AdvanceGuard::acquire(&self.state);
+        let _alone = self.state.advancing.lock();
         let target = self.nanos().saturating_add(nanos(by));
         while let Some((time, timer)) = self.next_timer(target) {
             self.set(time);
@@ -206,27 +205,6 @@ impl fmt::Debug for ManualClock {
         f.debug_struct("ManualClock")
             .field("now", &self.now())
             .finish_non_exhaustive()
-    }
-}
-
-/// The right to advance a clock.
-struct AdvanceGuard<'a>(&'a State);
-
-impl AdvanceGuard<'_> {
-    fn acquire(state: &State) -> AdvanceGuard<'_> {
-        let mut advancing = state.advancing.lock();
-        while *advancing {
-            state.advanced.wait(&mut advancing);
-        }
-        *advancing = true;
-        AdvanceGuard(state)
-    }
-}
-
-impl Drop for AdvanceGuard<'_> {
-    fn drop(&mut self) {
-        *self.0.advancing.lock() = false;
-        self.0.advanced.notify_all();
     }
 }
 
