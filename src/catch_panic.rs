@@ -13,48 +13,51 @@ pub(crate) fn catch_panic(what: impl fmt::Display, code: impl FnOnce()) -> bool 
         code();
         return false;
     }
-    match catch_unwind(AssertUnwindSafe(code)) {
-        Ok(()) => false,
-        Err(payload) => {
-            log_panic(&what, payload);
-            true
-        }
+    let payload = caught(code);
+    let panicked = payload.is_some();
+    if let Some(payload) = payload {
+        log_panic(&what, payload);
     }
+    panicked
+}
+
+type Payload = Box<dyn Any + Send>;
+
+/// Runs `code`. Returns the payload of its panic.
+#[inline]
+fn caught(code: impl FnOnce()) -> Option<Payload> {
+    catch_unwind(AssertUnwindSafe(code)).err()
 }
 
 #[cold]
-fn log_panic(what: &dyn fmt::Display, payload: Box<dyn Any + Send>) {
-    // The logger and the drop of the payload are user code too. A payload of their panic is leaked: dropping it might
-    // panic again.
-    for step in [
-        catch_unwind(AssertUnwindSafe(|| {
-            let message = message(&*payload);
-            log::error!("{what} panicked: {message}{}", advice(message));
-        })),
-        catch_unwind(AssertUnwindSafe(move || drop(payload))),
-    ] {
-        if let Err(payload) = step {
-            mem::forget(payload);
-        }
-    }
+fn log_panic(what: &dyn fmt::Display, payload: Payload) {
+    let text = message(&*payload);
+    let advice = advice(text);
+    log_catching(
+        log::Level::Error,
+        format_args!("{what} panicked: {text}{advice}"),
+    );
+    leak_panic(|| drop(payload));
+}
+
+/// Runs user code. The payload of its panic is leaked: its drop might panic again.
+fn leak_panic(code: impl FnOnce()) {
+    mem::forget(caught(code));
 }
 
 /// Runs `code` and keeps the payload of its panic in `first`, unless there is one already.
-pub(crate) fn keep_panic(first: &mut Option<Box<dyn Any + Send>>, code: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
-        match first {
-            None => *first = Some(payload),
-            // Leaked: its drop might panic again.
-            Some(_) => mem::forget(payload),
-        }
+pub(crate) fn keep_panic(first: &mut Option<Payload>, code: impl FnOnce()) {
+    let panic = caught(code);
+    match first {
+        None => *first = panic,
+        // Leaked: its drop might panic again.
+        Some(_) => mem::forget(panic),
     }
 }
 
 /// Logs, and catches a panic of the logger.
-pub(crate) fn log_catching(level: log::Level, message: std::fmt::Arguments<'_>) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| log::log!(level, "{message}"))) {
-        mem::forget(payload);
-    }
+pub(crate) fn log_catching(level: log::Level, message: fmt::Arguments<'_>) {
+    leak_panic(|| log::log!(level, "{message}"));
 }
 
 /// What to do about a panic that tokio raises where there is no runtime.

@@ -166,31 +166,29 @@ impl CounterTable {
                 self.sum(|thread| &thread.expired),
             )
         };
-        let mut last = Totals::default();
+        let (mut scheduled, mut after) = (0, ends());
         // An end that is seen makes its beginning visible to what is read later, so what is counted as
         // ended is also counted as scheduled. If the ends are the same before and after, the three
         // figures belong together; under load, after a few attempts, the later ends come closer.
-        let mut before = ends();
         for _ in 0..TOTALS_ATTEMPTS {
-            let scheduled = self.sum(|thread| &thread.scheduled);
-            let after = ends();
-            let (cancelled, expired) = after;
-            last = Totals {
-                scheduled: scheduled.max(cancelled.wrapping_add(expired)),
-                cancelled,
-                expired,
-            };
+            let before = after;
+            scheduled = self.sum(|thread| &thread.scheduled);
+            after = ends();
             if before == after {
                 break;
             }
-            before = after;
         }
-        last
+        let (cancelled, expired) = after;
+        Totals {
+            scheduled: scheduled.max(cancelled.wrapping_add(expired)),
+            cancelled,
+            expired,
+        }
     }
 }
 
 /// The sums of the counters of all threads.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Totals {
     pub(crate) scheduled: u64,
     pub(crate) cancelled: u64,

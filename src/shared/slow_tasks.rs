@@ -33,7 +33,8 @@ impl Shared {
         let next = now.saturating_add(SLOW_TASK_PAUSE_NANOS);
         self.next_slow_line.store(next, Ordering::Relaxed);
         let name = TaskName("a task", self, slot);
-        let [taken, limit] = [taken, self.settings.slow_task].map(Duration::from_nanos);
+        let taken = Duration::from_nanos(taken);
+        let limit = Duration::from_nanos(self.settings.slow_task);
         log_catching(
             log::Level::Warn,
             format_args!("{name} held the timer thread for {taken:?}; slow_task is {limit:?}"),

@@ -275,8 +275,8 @@ impl Counter {
         if rate != 0 || self.faults.load(Ordering::Relaxed) >= FAULTS {
             return rate;
         }
-        let [base_count, base_nanos] =
-            [0, 1].map(|at: usize| self.base[at].load(Ordering::Relaxed));
+        let base_count = self.base[0].load(Ordering::Relaxed);
+        let base_nanos = self.base[1].load(Ordering::Relaxed);
         let passed = nanos.saturating_sub(base_nanos);
         if base_nanos == 0 {
             self.base[0].store(count, Ordering::Relaxed);

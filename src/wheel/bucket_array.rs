@@ -136,7 +136,7 @@ fn new_group(spare: &mut Option<Box<Group>>) -> Box<Group> {
     spare.take().unwrap_or_else(|| {
         Box::new(Group {
             occupied: 0,
-            buckets: std::array::from_fn(|_| Bucket::EMPTY),
+            buckets: [Bucket::EMPTY; GROUP],
         })
     })
 }

@@ -60,7 +60,7 @@ impl Options {
         }
         // Only the system's own threads are given the name; they would panic.
         if let (Some(name), None) = (&self.thread_name, &self.factory) {
-            if name.contains('\0') && !is_driven {
+            if name.as_bytes().contains(&0) && !is_driven {
                 let name = name.clone();
                 return Err(ConfigError::ThreadName { name });
             }

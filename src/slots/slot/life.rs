@@ -104,9 +104,11 @@ impl Held {
 
     #[inline]
     pub(crate) fn handle(self) -> Option<Handle> {
-        let all = [Handle::User, Handle::Returned];
-        all.into_iter()
-            .find(|&handle| self.0 >> u32::BITS == handle as u64)
+        match self.0 >> u32::BITS {
+            Word::USER => Some(Handle::User),
+            Word::RETURNED => Some(Handle::Returned),
+            _ => None,
+        }
     }
 }
 
