@@ -94,7 +94,7 @@ impl Block {
     pub(crate) unsafe fn discard(&self, offset: usize, bytes: usize) -> bool {
         match &self.0 {
             #[cfg(all(target_os = "linux", not(miri)))]
-            Source::Mapped(map) => {
+            Source::Mapped(map) if system_pages_are_ours() => {
                 // For the whole block, so that the mapping stays in one piece.
                 let _ = map.advise(memmap2::Advice::NoHugePage);
                 let advice = memmap2::UncheckedAdvice::DontNeed;
@@ -108,6 +108,14 @@ impl Block {
             }
         }
     }
+}
+
+/// With larger pages, the system would take what lies beside the range as well.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn system_pages_are_ours() -> bool {
+    // SAFETY: the call takes no pointer.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size) == Ok(PAGE)
 }
 
 impl Drop for Block {
