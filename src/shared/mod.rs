@@ -127,8 +127,8 @@ pub(crate) struct Shared {
     /// `Some` while no thread runs it: before the start, between the boundaries of a manual clock, and between the calls of
     /// the caller's loop.
     driver: Mutex<Option<Box<dyn Driver>>>,
-    /// The driver of a loop of the caller's, after the end: that loop drops it. Of a manual clock, if it has an executor:
-    /// the next advance drops it, or the owner's drop. Locked before `driver`.
+    /// The driver of a timer without a thread, after the end: the caller's loop drops it, or the next advance of the clock or
+    /// the owner's drop. Locked before `driver`.
     ended: Mutex<Option<Box<dyn Driver>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The timeouts that `stop` will return, once the timer has ended.
