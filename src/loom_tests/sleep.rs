@@ -309,3 +309,27 @@ fn stop_wakes_a_worker_that_is_falling_asleep() {
         worker.end()
     });
 }
+
+/// As `a_push_wakes_the_worker_in_place_of_one_that_is_suspended`, but the worker has been told of the shard: that push notes nothing.
+#[test]
+fn a_push_to_a_shard_that_is_known_wakes_the_worker_in_place_of_one_that_is_suspended() {
+    explore([false, true], move || {
+        let queue = queue();
+        unexplored(|| queue.push_to(1, 3, 8));
+        let suspended = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.queue.parker.begin_to_wake(Tick(7))
+        });
+        let producer = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || {
+                queue.push_to(0, 1, 9);
+                queue.push_to(0, 2, 5);
+            }
+        });
+        let mut worker = Worker::new(&queue);
+        worker.work_until_it_knows(5);
+        producer.join().unwrap();
+        suspended.join().unwrap()
+    });
+}

@@ -127,16 +127,14 @@ impl Parker {
     /// Returns `true` if [`Parker::wake_if_late`] would wake the worker: P2 alone.
     #[inline]
     pub(crate) fn is_late(&self, due: Tick, crowded: bool) -> bool {
-        is_too_late(self.word.load(Ordering::SeqCst), due, crowded)
+        needs_wake(self.word.load(Ordering::SeqCst), due, crowded)
     }
 
     /// P2, after the push of a slot that is due at `due`. `passed` returns the last boundary that has passed.
     #[inline]
     pub(crate) fn wake_if_late(&self, due: Tick, crowded: bool, passed: impl FnOnce() -> Tick) {
         let word = self.word.load(Ordering::SeqCst);
-        // The tick of a word without a plan has passed, so `late` is nearly always false; `wake_slow` checks again.
-        let late = due.0 < word >> TICK_SHIFT || crowded && word & ROOM != 0;
-        if late || word & WOKEN != 0 {
+        if needs_wake(word, due, crowded) {
             self.wake_slow(word, passed(), |word| is_too_late(word, due, crowded));
         }
     }
@@ -246,7 +244,13 @@ impl Parker {
     }
 }
 
+/// P2. Also if another pusher has begun the wake-up: it may be suspended. `wake_slow` checks the plan again: the tick of a word
+/// without one has passed, so that is nearly always enough.
 #[inline]
+fn needs_wake(word: u64, due: Tick, crowded: bool) -> bool {
+    due.0 < word >> TICK_SHIFT || crowded && word & ROOM != 0 || word & WOKEN != 0
+}
+
 fn is_too_late(word: u64, due: Tick, crowded: bool) -> bool {
     word & PLAN != 0 && (due.0 < word >> TICK_SHIFT || crowded && word & ROOM != 0)
 }
