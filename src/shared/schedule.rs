@@ -183,28 +183,35 @@ impl Shared {
             When::At(time) => return self.due_at(time, when),
             When::After(delay) => delay,
         };
-        if let Some(now) = self.settings.clock.glance() {
-            let (due, early) = self.due_at(now.saturating_add(delay), when);
-            // Otherwise the due tick is in doubt: had the glance not been behind, it might be the next one.
-            if early >= self.margin {
+        let Some(now) = self.settings.clock.glance() else {
+            return self.due_after(delay);
+        };
+        let (due, early) = self.due_at(now.saturating_add(delay), when);
+        // Otherwise the due tick is in doubt: had the glance not been behind, it might be the next one.
+        if early >= self.margin || due == Tick::NEVER {
+            return (due, early);
+        }
+        self.due_in_doubt(delay)
+    }
+
+    /// As `due`, when a glance at the clock leaves a doubt. A call of its own, in tail position, so that the usual path
+    /// saves no registers.
+    #[cold]
+    fn due_in_doubt(&self, delay: u64) -> (Tick, u64) {
+        if let Some(now) = self.settings.clock.fenced() {
+            let (due, early) = self.due_at(now.saturating_add(delay), When::After(delay));
+            if early >= Clock::BEHIND_FENCED {
                 return (due, early);
             }
         }
         self.due_after(delay)
     }
 
-    /// As `due`, when a glance at the clock leaves a doubt. A call of its own, in tail position, so that the usual path
-    /// saves no registers.
+    /// Likewise, when the system's clock has to be read.
     #[cold]
     fn due_after(&self, delay: u64) -> (Tick, u64) {
-        let (clock, when) = (&self.settings.clock, When::After(delay));
-        if let Some(now) = clock.fenced() {
-            let (due, early) = self.due_at(now.saturating_add(delay), when);
-            if early >= Clock::DRIFT {
-                return (due, early);
-            }
-        }
-        self.due_at(clock.ordered().saturating_add(delay), when)
+        let at = self.settings.clock.ordered().saturating_add(delay);
+        self.due_at(at, When::After(delay))
     }
 
     /// The distance from deadline to boundary as the slot stores it. The caller has armed or moved the timeout, or is about to arm

@@ -10,7 +10,8 @@
 //! - It reads STARTED: in the one order of sequentially consistent operations the check precedes SHUTDOWN, so its push
 //!   precedes the scan's read of the queue, which therefore sees it, and the arming before it. A swap precedes the fence
 //!   that follows that read. The scan finds the slot armed or in a later state. (Its group counts as used, by a sequentially
-//!   consistent operation, before it is armed. If that came after the scan took the number of groups, the check reads SHUTDOWN.)
+//!   consistent operation, before it is armed, also if another thread claimed it and passed it on through the depot. If that came
+//!   after the scan took the number of groups, the check reads SHUTDOWN.)
 //! - It reads SHUTDOWN: it tries to take the slot back, against the scan and the worker. The word leaves Armed once:
 //!   rejected, returned or fired.
 //! - `reset` cannot hide a timeout: its word stays Armed. A periodic one on an executor is Armed or Running at any time,

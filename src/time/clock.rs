@@ -17,7 +17,7 @@ pub(crate) enum Clock {
 
 impl Clock {
     /// Nanoseconds that [`Clock::fenced`] may be behind.
-    pub(crate) const DRIFT: u64 = counter::DRIFT;
+    pub(crate) const BEHIND_FENCED: u64 = counter::BEHIND_FENCED;
 
     /// The system's: with a cheap [glance](Clock::glance) where that can be had, or with every time read from it.
     pub(crate) fn system(is_exact: bool) -> Clock {
@@ -76,7 +76,7 @@ impl Clock {
         }
     }
 
-    /// [`Clock::glance`], a time before [`Clock::ordered`] by less than [`Clock::DRIFT`]. Costs half as much as that.
+    /// [`Clock::glance`], a time before [`Clock::ordered`] by less than [`Clock::BEHIND_FENCED`]. Costs half as much as that.
     pub(crate) fn fenced(&self) -> Option<u64> {
         match self {
             Clock::System(clock) => clock.fenced(),

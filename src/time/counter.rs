@@ -25,8 +25,8 @@
 //! A reading is taken to be behind by less than [`BEHIND`], an eighth of a tick of 1 ms. A call with the reading *r* and the delay *d* is due at
 //! the first boundary at or after *r* + *d*. If that boundary is also at or after *r* + `BEHIND` + *d*, it is the
 //! right one, whatever the true time. If not, the due tick is *in doubt*, and the call reads the counter once more, behind a fence
-//! ([`fenced`]): only a wrong rate can put that reading off, by less than [`DRIFT`]. If that still leaves a doubt, it reads the system's
-//! clock, which has a fence of its own ([`Shared::due`](crate::shared::Shared::due)). With a long tick the margin is
+//! ([`fenced`]), so that the first of the causes above is gone. That reading is behind by a span at most, less than [`BEHIND_FENCED`]
+//! on any counter faster than 820 MHz. If it still leaves a doubt, the call reads the system's clock, which has a fence of its own ([`Shared::due`](crate::shared::Shared::due)). With a long tick the margin is
 //! wider, up to 1 ms ([`margin`]); with one below 1 ms the counter is not used.
 //!
 //! That is how `new_timeout`, `reset` and `DelayQueue` compute a due tick. Futures and the runs of periodic tasks count from the
@@ -50,9 +50,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Nanoseconds that a reading may be behind the system's clock: see the module's head.
 pub(super) const BEHIND: u64 = 125_000;
-/// Nanoseconds by which a wrong rate may put a reading off, either way, until the next anchor shows it. What is further ahead is
-/// another clock's.
-pub(super) const DRIFT: u64 = 10_000;
+/// Nanoseconds that a reading behind a fence may be behind the system's clock.
+pub(super) const BEHIND_FENCED: u64 = 20_000;
+/// Nanoseconds that a reading may be ahead of the system's clock. What is further ahead is another clock's.
+const AHEAD: u64 = 10_000;
 /// Counts that an anchor is used for.
 const SPAN: u64 = 1 << 14;
 /// The most and the least nanoseconds for each count, in units of 2^-32: 1.67 and 10 GHz.
@@ -71,7 +72,7 @@ const ATTEMPTS: usize = 64;
 const TRAPPED: u64 = 1 << 10;
 
 const _: () = assert!(
-    (SPAN * SLOWEST) >> 32 < DRIFT && DRIFT < BEHIND && STALE.checked_mul(SLOWEST).is_some()
+    (SPAN * SLOWEST) >> 32 < AHEAD && AHEAD < BEHIND && STALE.checked_mul(SLOWEST).is_some()
 );
 
 /// The counter, as all threads know it. Relaxed throughout: any mixture of these values leads to a rate that is right, or is found
@@ -133,10 +134,10 @@ pub(super) fn glance() -> Option<u64> {
     nanos
 }
 
-/// [`glance`], with the counter read after everything that comes before in the program. Behind by less than [`DRIFT`].
+/// [`glance`], with the counter read after everything that comes before in the program. Behind by less than [`BEHIND_FENCED`].
 pub(super) fn fenced() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 has it. The system orders its own readings of the counter with it.
+    // SAFETY: every x86-64 has it. Linux relies on it as well to order readings of the counter, and makes AMD's processors wait.
     unsafe {
         std::arch::x86_64::_mm_lfence();
     }
@@ -220,7 +221,7 @@ impl Anchor {
         // The most: a clock that is read in the middle of a span has told nothing of the rest.
         let told = self.after(passed.min(span)).max(self.floor.get());
         // Ahead by more: another clock.
-        let floor = if told < nanos + DRIFT { told } else { 0 };
+        let floor = if told < nanos + AHEAD { told } else { 0 };
         // Four times as long as undisturbed is less than the shortest interruption, and more than a cold cache takes.
         if taken <= 4 * counter.least() {
             if span != 0 && passed < STALE {

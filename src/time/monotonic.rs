@@ -85,7 +85,7 @@ impl Monotonic {
         Some(counter::glance()?.saturating_sub(origin))
     }
 
-    /// The same, behind by [`counter::DRIFT`] at most.
+    /// The same, behind by less than [`counter::BEHIND_FENCED`].
     pub(crate) fn fenced(&self) -> Option<u64> {
         let origin = self.counted?;
         Some(counter::fenced()?.saturating_sub(origin))

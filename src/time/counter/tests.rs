@@ -63,14 +63,14 @@ fn a_reading_is_close_to_the_system_s_clock() {
                         let reading = nanos();
                         let most = monotonic::read();
                         assert!(
-                            reading + BEHIND >= least && reading <= most + DRIFT,
+                            reading + BEHIND >= least && reading <= most + AHEAD,
                             "{reading} is not between {least} and {most}"
                         );
                         let least = monotonic::read();
                         if let Some(reading) = fenced() {
                             let most = monotonic::read();
                             assert!(
-                                reading + DRIFT >= least && reading <= most + DRIFT,
+                                reading + BEHIND_FENCED >= least && reading <= most + AHEAD,
                                 "{reading} is not between {least} and {most}, behind a fence"
                             );
                         }
@@ -217,7 +217,7 @@ fn a_disturbed_reading_is_told_but_makes_no_anchor() {
 #[test]
 fn an_anchor_that_is_behind_tells_what_was_told_unless_that_is_of_another_clock() {
     let told = NANOS + ((SPAN * RATE) >> 32);
-    for (behind, floor) in [(1, told), (DRIFT - 1, told), (DRIFT, 0), (DRIFT + 1, 0)] {
+    for (behind, floor) in [(1, told), (AHEAD - 1, told), (AHEAD, 0), (AHEAD + 1, 0)] {
         let (counter, anchor) = made_up();
         // So long after that the two are not compared.
         let (count, nanos) = (COUNT + STALE, told - behind);
