@@ -2,7 +2,7 @@
 //!
 //! | type | what it is |
 //! |---|---|
-//! | `Block` | zeroed memory from the system, on huge pages where it is large; pages of it can be discarded |
+//! | `Block` | zeroed memory from the system, on huge pages while a large one is full; pages of it can be discarded |
 //! | [`Table`] | values by index, in blocks that double in size: they never move, and none is freed before the table |
 //! | [`BoxTable`] | the same for boxed values, made when first asked for |
 //! | [`FreeSet`] | a set of free indices: claimed and released by any thread without a lock |

@@ -1,8 +1,8 @@
 //! Batches of free slots, from threads that free more than they use to threads that use more than they free.
 //!
 //! A thread that fires or cancels a crowd of timeouts spills its [cache](super::SlotCache), and a thread that schedules one empties
-//! its own. Through the [pool](super::SlotPool) nearly every slot costs a locked instruction, on words that all threads share; a
-//! batch of them costs four here. What the depot holds counts as claimed from the pool, until the timer thread
+//! its own. Through the [pool](super::SlotPool) nearly every slot costs a locked instruction, on words that all threads share; here,
+//! a batch of them costs two to `put` and two to `take`. What the depot holds counts as claimed from the pool, until the timer thread
 //! [empties](super::SlotPool::discard_free) it to return memory.
 //!
 //! # Places
@@ -64,7 +64,8 @@ impl Depot {
         true
     }
 
-    /// Hands a batch out, the first last: a [cache](super::SlotCache) is used from its end. Returns `false` if there is none.
+    /// Writes a batch to `batch`, in reverse: a [cache](super::SlotCache) is used from its end, so the slot that was freed first is used
+    /// first. Returns `false` if there is none.
     pub(crate) fn take(&self, batch: &[Cell<SlotId>; BATCH]) -> bool {
         let full = self.full.load(Ordering::Relaxed);
         let is_mine = |place: &u32| {

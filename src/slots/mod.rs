@@ -87,7 +87,7 @@ impl<A> Slots<A> {
         self.table.get_or_grow(group * GROUP);
     }
 
-    /// Prepares for groups from this one on, as the lowest come first. It exists.
+    /// Asks for a huge page for this group, which exists, and those after it: the lowest are claimed first.
     fn prefer_huge_page(&self, group: u32) {
         self.table.prefer_huge_page(group * GROUP);
     }

@@ -23,6 +23,7 @@ const ALL: u64 = if GROUP == 64 {
 } else {
     (1 << GROUP) - 1
 };
+const _: () = assert!(GROUP as usize <= BATCH, "a group fits a batch");
 /// The state of a group whose page has been used since it was mapped or discarded.
 const TOUCHED: u64 = 1;
 
@@ -129,25 +130,27 @@ impl SlotPool {
     pub(crate) fn discard_free<A>(&self, slots: &Slots<A>, at: u32) -> Option<u32> {
         if at == 0 {
             let batch = [const { Cell::new(SlotId::from_number(0)) }; BATCH];
-            // Not for ever, even if others fill it meanwhile.
+            // Bounded, as others may fill it meanwhile.
             for _ in 0..DEPOT_PLACES {
                 if self.depot.take(&batch) {
                     self.release(batch.iter().map(Cell::get));
                 }
             }
         }
-        // Those after the last that was used may lie on a huge page with it.
-        let used = self.used.load(Ordering::Relaxed) + DISCARDED_AT_ONCE;
+        let used = self.used.load(Ordering::Relaxed);
+        // Groups after the last used one may share its huge page.
+        let all = (used + DISCARDED_AT_ONCE).min(u32::MAX / GROUP);
         let state = |group: u32| self.groups.get_or_grow(group);
         let claim = |group: &u32| self.free.claim_all(*group, ALL);
-        let touched = |group: &u32| state(*group).load(Ordering::Relaxed) == TOUCHED;
-        let next = used.min(at.saturating_add(DISCARDED_AT_ONCE));
+        let touched =
+            |group: &u32| *group >= used || state(*group).load(Ordering::Relaxed) == TOUCHED;
+        let next = all.min(at.saturating_add(DISCARDED_AT_ONCE));
         let Some(first) = (at..next).find(|group| touched(group) && claim(group)) else {
-            return (next < used).then_some(next);
+            return (next < all).then_some(next);
         };
         // One block only: those of the table begin at `FIRST` × (2^k − 1) slots.
         let block = |group: u32| (group + super::FIRST / GROUP).ilog2();
-        let limit = used.min(first + DISCARDED_AT_ONCE);
+        let limit = all.min(first + DISCARDED_AT_ONCE);
         let end = (first + 1..limit)
             .find(|group| block(*group) != block(first) || !claim(group))
             .unwrap_or(limit);
@@ -160,7 +163,7 @@ impl SlotPool {
         for group in first..end {
             self.free.release(group, ALL);
         }
-        (end < used).then_some(end)
+        (end < all).then_some(end)
     }
 }
 

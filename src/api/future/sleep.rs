@@ -57,7 +57,7 @@ pub struct Sleep {
 
 enum Stage {
     Armed(Timeout, WakerId),
-    /// Over, with the answer to every further poll; `None` before the first. While it is armed, the slot has the label.
+    /// Over, with the answer to every further poll; `None` before the first poll, and after a move. While it is armed, the slot has the label.
     Unarmed(Option<Result<(), RejectReason>>, Label),
 }
 
