@@ -28,8 +28,8 @@ use crate::entry::{SlotCell, SlotId};
 use crate::sync::{AtomicU64, CachePadded, Ordering, SpscSegQueue as SegQueue, fence};
 use crate::tuning::{CROWD, QUEUE_BLOCK};
 
-/// Bytes for each number that waits: `SegQueue` allocates for 31 blocks at a time.
-const BYTES: usize = (31 * (QUEUE_BLOCK * 4 + 8) + 8) / (31 * QUEUE_BLOCK) + 1;
+/// Bytes for each number that waits: its own four, and a part of what `SegQueue` allocates for each block.
+const BYTES: usize = 5;
 
 /// See the module's head.
 pub(super) struct Blocks {
