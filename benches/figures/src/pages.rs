@@ -77,6 +77,8 @@ fn read(page: &Path) -> Result<String, String> {
 
 /// Fills the pages and draws the plots.
 pub fn write(sheet: &Sheet) -> Result<(), String> {
+    // As the file has it: rounded.
+    let sheet = &Sheet::parse(&sheet.to_text())?;
     for (name, text) in made(sheet)? {
         if read(&name).ok().as_deref() != Some(&text) {
             let path = in_repository(&name.to_string_lossy());
