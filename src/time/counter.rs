@@ -9,8 +9,8 @@
 //! Usually 20 ns, in either direction. A reading that is ahead makes a timeout late. One that is behind could make it early:
 //!
 //! - *The processor runs ahead*: it may read the counter before earlier loads of the program have completed. If one of these
-//!   is a message from another thread that tells the time, the reading may be before that time. After one load it was seen 45 µs behind,
-//!   after forty dependent cache misses 10 µs. There is no bound in theory; the loads that one reorder buffer
+//!   is a message from another thread that tells the time, the reading may be before that time. After one load it was seen 45 µs
+//!   behind, after forty dependent cache misses 10 µs. There is no bound in theory; the loads that one reorder buffer
 //!   holds, each a miss of cache and page tables, take about 100 µs. An interrupt in between discards the early reading.
 //! - *The rate is wrong*: no reading is before its [`Anchor`], so it is behind by a span at most, which is less than
 //!   10 µs as a counter slower than [`SLOWEST`] is not used. With the right rate it is nothing: each new anchor compares, and a rate
@@ -22,12 +22,16 @@
 //!
 //! # Why no timeout is early
 //!
-//! A reading is taken to be behind by less than [`BEHIND`], an eighth of a tick of 1 ms. A call with the reading *r* and the delay *d* is due at
-//! the first boundary at or after *r* + *d*. If that boundary is also at or after *r* + `BEHIND` + *d*, it is the
-//! right one, whatever the true time. If not, the due tick is *in doubt*, and the call reads the counter once more, behind a fence
-//! ([`fenced`]), so that the first of the causes above is gone. That reading is behind by a span at most, less than [`BEHIND_FENCED`]
-//! on any counter faster than 820 MHz. If it still leaves a doubt, the call reads the system's clock, which has a fence of its own ([`Shared::due`](crate::shared::Shared::due)). With a long tick the margin is
-//! wider, up to 1 ms ([`margin`]); with one below 1 ms the counter is not used.
+//! A reading is taken to be behind by less than [`BEHIND`], an eighth of a tick of 1 ms. A call with the reading *r* and the
+//! delay *d* is due at the first boundary at or after *r* + *d*. If that boundary is also at or after *r* + `BEHIND` + *d*, it is the
+//! right one, whatever the true time. If not, the due tick is *in doubt*:
+//!
+//! - The call reads the counter once more, behind a fence ([`fenced`]), which rules out the first cause above. That reading is behind
+//!   by a span at most, less than [`BEHIND_FENCED`] on any counter faster than 820 MHz.
+//! - If a doubt is left, the call reads the system's clock, which has a fence of its own
+//!   ([`Shared::due`](crate::shared::Shared::due)).
+//!
+//! From a tick of 4 ms on, the [`margin`] is wider than `BEHIND`, up to 1 ms. With a tick below 1 ms the counter is not used.
 //!
 //! That is how `new_timeout`, `reset` and `DelayQueue` compute a due tick. Futures and the runs of periodic tasks count from the
 //! system's clock, moments (`new_timeout_at`, `reset_at`) from none. The timer thread, or the caller's loop, takes the system's clock for
@@ -144,8 +148,8 @@ pub(super) fn fenced() -> Option<u64> {
     ANCHOR.with(|anchor| anchor.glance(read()))
 }
 
-/// Nanoseconds that a reading may be behind, on a timer with that tick: 1 ms, unless more than 3 % of the calls would be in
-/// doubt, but never less than [`BEHIND`].
+/// Nanoseconds that a reading may be behind, on a timer with that tick: a 32nd of it, so that 3 % of the calls are in doubt, but
+/// at least [`BEHIND`] and at most 1 ms.
 pub(super) fn margin(tick: u64) -> u64 {
     debug_assert!(
         tick >= 8 * BEHIND,
